@@ -40,7 +40,7 @@ def draw_pictures(run: Run) -> None:
     told = f"three bracketings of “{AMBIGUOUS}” with their probabilities; red: not in the first"
     write_text(HERE / "bracketings.svg", standalone(side_by_side(captioned, told)) + "\n")
 
-    (records,) = run.surprisal([GARDEN_PATH])
+    (records,) = run.surprisal([GARDEN_PATH], entropies=True)
     bars = surprisal_bars(
         [record.word for record in records],
         [record.surprisal for record in records],

@@ -41,7 +41,7 @@ def test_probabilities_are_the_scores(name: str, request: pytest.FixtureRequest)
     )
     for word, probability in found.words[:5]:
         if word != "<unk>":
-            record = run.surprisal([f"the dog in {word}"])[0][3]
+            record = run.surprisal([f"the dog in {word}"], entropies=True)[0][3]
             assert record.surprisal == pytest.approx(-math.log(probability), abs=1e-4)
             assert record.entropy == pytest.approx(found.entropy, abs=1e-4)
     assert not {"<pad>", EOS if name == "eos_run" else ""} & {word for word, _ in found.words}

@@ -18,6 +18,8 @@ HEADER = (
     "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits\tdepth"
 )
 
+ALL = ["--surprisal", "--entropy", "--depth"]
+
 
 def table(text: str) -> list[list[str]]:
     lines = text.splitlines()
@@ -27,7 +29,7 @@ def table(text: str) -> list[list[str]]:
 
 def test_a_row_for_every_word_and_the_end(call: Call, tiny_run: Path) -> None:
     sentences = ["The dog , in the garden .", "", "dog", ". ,", "the xyzzy"]
-    result = call("score", tiny_run, "--surprisal", stdin="\n".join(sentences) + "\n")
+    result = call("score", tiny_run, *ALL, stdin="\n".join(sentences) + "\n")
     assert result.code == 0
     rows = table(result.out)
     for number, sentence in enumerate(sentences, start=1):
@@ -47,7 +49,7 @@ def test_a_row_for_every_word_and_the_end(call: Call, tiny_run: Path) -> None:
 def test_rows_add_up_to_the_score(call: Call, name: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(name)
     sentences = ["the dog sees a cat in the garden .", "the cat", "dog"]
-    rows = table(call("score", folder, "--surprisal", "--quiet", stdin="\n".join(sentences)).out)
+    rows = table(call("score", folder, *ALL, "--quiet", stdin="\n".join(sentences)).out)
     for number, score in enumerate(load(folder).score(sentences), start=1):
         bits = sum(float(row[4]) for row in rows if row[0] == str(number) and row[4] != "NA")
         assert bits * math.log(2) == pytest.approx(-score, abs=1e-3)
@@ -56,8 +58,8 @@ def test_rows_add_up_to_the_score(call: Call, name: str, request: pytest.Fixture
 
 def test_records_from_python(tiny_run: Path) -> None:
     run = load(tiny_run)
-    together = run.surprisal(["the dog , in the garden", "cat", "the man"])
-    alone = [run.surprisal([sentence])[0] for sentence in ("the dog , in the garden", "cat", "the man")]
+    together = run.surprisal(["the dog , in the garden", "cat", "the man"], entropies=True)
+    alone = [run.surprisal([sentence], entropies=True)[0] for sentence in ("the dog , in the garden", "cat", "the man")]
     for records, others in zip(together, alone, strict=True):
         for record, other in zip(records, others, strict=True):
             assert (record.word, record.token) == (other.word, other.token)
@@ -75,7 +77,7 @@ def test_records_from_python(tiny_run: Path) -> None:
 def test_parts_of_every_row_add_up(call: Call, name: str, request: pytest.FixtureRequest) -> None:
     """Also of unknown words, of the end, and of a one-word sentence, whose end is impossible without <eos>."""
     text = "\n".join([*tiny_sentences(12, seed=5), "dog", "the xyzzy sees a cat .", ". ,"])
-    rows = table(call("score", request.getfixturevalue(name), "--surprisal", "--quiet", stdin=text).out)
+    rows = table(call("score", request.getfixturevalue(name), *ALL, "--quiet", stdin=text).out)
     for row in rows:
         if row[3] == "NA":
             assert row[4:] == ["NA"] * 6
@@ -91,7 +93,7 @@ def test_parts_of_every_row_add_up(call: Call, name: str, request: pytest.Fixtur
         assert float(row[8]) == pytest.approx(max(0, float(row[5]) - float(after[5])), abs=2e-6)
 
 
-@pytest.mark.parametrize("options", [[], ["--surprisal"], ["--regions"]])
+@pytest.mark.parametrize("options", [[], ["--surprisal"], ALL, ["--regions"]])
 def test_json_has_the_rows_of_the_table(call: Call, tiny_run: Path, tmp_path: Path, options: list[str]) -> None:
     file = tmp_path / "input.tsv"
     regions = "item\tregion\n1\tThe dog\n1\tfollowed\n1\t—\n1\tthe child.\n2\tdog\n"
@@ -142,7 +144,8 @@ def test_frames_from_python(tiny_run: Path) -> None:
     assert (-sums).tolist() == pytest.approx(run.score(sentences), abs=1e-3)
     parts = frame["syntactic_surprisal_nats"] + frame["lexical_surprisal_nats"]
     assert (parts - frame["surprisal_nats"]).abs().max() < 1e-12
-    assert "depth" not in run.surprisal(sentences).to_frame().columns  # it takes a pass of its own
+    columns = run.surprisal(sentences).to_frame().columns
+    assert not {"depth", "entropy_nats", "entropy_reduction_nats"} & set(columns)  # they take time of their own
     regions = run.surprisal([["The dog", "followed", "the child."]], regions=True).to_frame()
     assert regions["depth"].notna().all()
     with pytest.raises(InputError, match="leave out constraints"):
@@ -153,7 +156,7 @@ def test_frames_from_python(tiny_run: Path) -> None:
 def test_records_without_ends(name: str, request: pytest.FixtureRequest) -> None:
     run = load(request.getfixturevalue(name))
     sentences = [*tiny_sentences(12, seed=5), "dog", "the dog , in the garden .", "."]
-    every, fewer = run.surprisal(sentences), run.surprisal(sentences, ends=False)
+    every, fewer = (run.surprisal(sentences, ends=ends, entropies=True) for ends in (True, False))
     for sentence, records, others in zip(sentences, every, fewer, strict=True):
         assert [record.word for record in others] == sentence.split()
         for record, other in zip(records, others, strict=False):
@@ -164,9 +167,9 @@ def test_records_without_ends(name: str, request: pytest.FixtureRequest) -> None
 
 def test_batches_do_not_matter(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = [sentence.split() for sentence in tiny_sentences(40, seed=3)]
-    found = load(tiny_run).surprisal(text)
+    found = load(tiny_run).surprisal(text, entropies=True)
     monkeypatch.setattr(surprisal, "cells_a_batch", lambda run: 100)
-    alone = load(tiny_run).surprisal(text)
+    alone = load(tiny_run).surprisal(text, entropies=True)
     monkeypatch.setattr(surprisal, "CELLS_A_NONTERMINAL", 500)
     assert surprisal._cells_a_batch(load(tiny_run)) == 2000
     monkeypatch.setattr(surprisal, "CHART_BYTES", 16 * 700)
@@ -182,7 +185,19 @@ def test_baselines_and_missing_files_are_refused(call: Call, tiny_run: Path) -> 
     result = call("score", tiny_run, "nowhere.txt", "--surprisal")
     assert (result.code, result.out) == (2, "")
     assert result.err.count("\n") == 1
-    assert call("score", tiny_run, "--surprisal").lines == [HEADER]
+    assert call("score", tiny_run, *ALL).lines == [HEADER]
+    result = call("score", tiny_run, "--entropy", stdin="a b")
+    assert (result.code, result.out) == (2, "")
+
+
+def test_entropies_and_depths_are_columns_where_asked_for(call: Call, tiny_run: Path) -> None:
+    text = "the dog in the garden\nthe cat"
+    every = [line.split("\t") for line in call("score", tiny_run, *ALL, stdin=text).lines]
+    optional = [name in ("entropy_bits", "entropy_reduction_bits", "depth") for name in every[0]]
+    fewer = [line.split("\t") for line in call("score", tiny_run, "--surprisal", stdin=text).lines]
+    assert fewer == [[cell for cell, left_out in zip(row, optional, strict=True) if not left_out] for row in every]
+    (records,) = load(tiny_run).surprisal(["the cat"])
+    assert [(record.entropy, record.entropy_reduction) for record in records] == [(None, None)] * 3
 
 
 def test_escaped_brackets_as_prepare_writes_them_are_left_out(call: Call, tiny_run: Path) -> None:

@@ -17,7 +17,9 @@ class UnigramModel:
         self.preprocessing = Preprocessing.model_validate({"punctuation": punctuation})
         self._surprisals = dict(surprisals)
 
-    def surprisal(self, sentences: Sequence[Sequence[str]], *, ends: bool = True) -> list[list[WordSurprisal]]:
+    def surprisal(
+        self, sentences: Sequence[Sequence[str]], *, ends: bool = True, entropies: bool = False
+    ) -> list[list[WordSurprisal]]:
         return [self._records(words) for words in sentences]
 
     def score(self, sentences: Sequence[Sequence[str]]) -> list[float]:

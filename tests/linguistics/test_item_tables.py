@@ -54,7 +54,9 @@ def test_sentences_of_rows(tmp_path: Path) -> None:
 
 def test_the_end_is_asked_for_where_a_last_region_has_no_tokens(tmp_path: Path) -> None:
     class Asked(UnigramModel):
-        def surprisal(self, sentences: Sequence[Sequence[str]], *, ends: bool = True) -> list[list[WordSurprisal]]:
+        def surprisal(
+            self, sentences: Sequence[Sequence[str]], *, ends: bool = True, entropies: bool = False
+        ) -> list[list[WordSurprisal]]:
             asked.append(ends)
             found = super().surprisal(sentences)
             return found if ends else [records[:-1] for records in found]

@@ -117,7 +117,7 @@ def test_discounts_of_chen_and_goodman() -> None:
 def test_records_add_up_to_the_score() -> None:
     model, _ = trained("middle", 3)
     sentences = [["A", ",", "b", "zz", "."], ["c"], ["!"], []]
-    records = model.surprisal(sentences)
+    records = model.surprisal(sentences, entropies=True)
     assert [[record.token for record in table] for table in records] == [
         ["a", None, "b", "<unk>", None, "<end>"], ["c", "<end>"], [None], []
     ]  # fmt: skip

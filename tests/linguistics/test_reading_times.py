@@ -197,7 +197,7 @@ class WithTrees(UnigramModel):
 class WithPreterminals(UnigramModel):
     """The syntactic surprisal of a word is its place in the sentence; a mark has none."""
 
-    def surprisal(self, sentences: Sequence[Sequence[str]], *, ends: bool = True) -> list[list[WordSurprisal]]:
+    def surprisal(self, sentences: Sequence[Sequence[str]], **_: bool) -> list[list[WordSurprisal]]:
         return [
             [
                 record if record.token is None else replace(record, syntactic_surprisal=math.log(2) * place)

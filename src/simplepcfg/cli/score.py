@@ -56,9 +56,9 @@ class ScoreRequest:
 
     run: Annotated[str, arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")]
     files: Files = None
-    surprisal: Annotated[
-        bool, flag("--surprisal", "A table of every word's surprisal and next-word entropy, in bits.")
-    ] = False
+    surprisal: Annotated[bool, flag("--surprisal", "A table of every word's surprisal, in bits.")] = False
+    entropy: Annotated[bool, flag("--entropy", "With --surprisal, also next-word entropies, which take time.")] = False
+    depth: Annotated[bool, flag("--depth", "With --surprisal, also depths in the tree, which take time.")] = False
     regions: Annotated[
         bool, flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
     ] = False
@@ -90,14 +90,14 @@ def command(request: ScoreRequest) -> None:
     --max-words words has NA, and a remark says so at the end. After Ctrl-C, what was printed stays and --skip goes on.
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
-    surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
-    have come in its place. Surprisal is the sum of syntactic_surprisal_bits, by how much the word changes what is known
-    of its preterminal, and lexical_surprisal_bits, the choice of the word; entropy_reduction_bits is how far entropy
-    falls through the word, or 0. depth is the expected number of constituents over the word, in trees of the whole
-    sentence. token is the word as the model sees it; words that the run drops have NA. A word with a quotation mark is
-    quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it. Further columns are the
-    file where there are several, the sent_id of CoNLL-U and, with --offsets, start and end, the characters of the word.
-    --json has the same rows.
+    surprisal_bits is -log2 P(word | the words before it), summed over all trees. It is the sum of
+    syntactic_surprisal_bits, by how much the word changes what is known of its preterminal, and lexical_surprisal_bits,
+    the choice of the word. --entropy adds entropy_bits, that of what could have come in the word's place, and
+    entropy_reduction_bits, how far it falls through the word, or 0; --depth adds depth, the expected number of
+    constituents over the word, in trees of the whole sentence. Each takes about as long again. token is the word as the
+    model sees it; words that the run drops have NA. A word with a quotation mark is quoted and the mark doubled, as
+    pandas.read_csv(sep="\\t") and spreadsheets read it. Further columns are the file where there are several, the
+    sent_id of CoNLL-U and, with --offsets, start and end, the characters of the word. --json has the same rows.
 
     With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
     or GPUs; after a kill the same command goes on.
@@ -105,7 +105,7 @@ def command(request: ScoreRequest) -> None:
     With --regions, FILE is a table with a header, separated by tabs, or by commas or semicolons as CSV, with a row a
     word or region as readers saw it: columns item and word or region, perhaps condition, sentence, zone and any others,
     which are passed through. Rows of the same item, condition and sentence are tokenised as one running sentence. Added
-    are tokens, the columns of --surprisal (surprisals summed over the tokens, entropy before the first) and unknown,
+    are tokens, all columns of --surprisal (surprisals summed over the tokens, entropy before the first) and unknown,
     how many of the tokens are <unk>; with --spillover N also surprisal_bits_prev1 … of the rows before. Missing values
     are NA. The printed table is tab-separated.
 
@@ -129,6 +129,8 @@ def command(request: ScoreRequest) -> None:
     for file in [] if request.regions else request.files or []:
         if file.lower().endswith(".csv"):
             raise InputError(f"{file}: is a table; --regions reads it as one, or save its sentences as text")
+    if (request.entropy or request.depth) and not request.surprisal:
+        raise InputError("--entropy and --depth add columns to the table of words; give --surprisal with them")
     if request.spillover and not request.regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
     if is_corpus(request):
@@ -171,7 +173,7 @@ def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWo
     from simplepcfg.linguistics.regions import tokenise_regions
 
     table = read_items((request.files or ["-"])[0], request.quiet)
-    scores = score_item_table(model, table, depths=True)
+    scores = score_item_table(model, table, entropies=True, depths=True)
     header, *rows = scored_rows(table, scores, request.spillover)
     if request.json != "-":
         write_lines(map(table_row, [header, *rows]))
@@ -190,9 +192,11 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
     The header is there already if the first sentences are skipped.
     """
     from simplepcfg.inference.run import Run
-    from simplepcfg.linguistics.word_model import INFORMATION, WordSurprisal, with_depths
+    from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurprisal, with_depths
 
-    names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in INFORMATION), "depth"]
+    fields = [name for name in INFORMATION if request.entropy or name not in ENTROPIES]
+    names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in fields)]
+    names += ["depth"] if request.depth else []
     numbers, header, held = count(job.first + 1), not request.skip and request.json != "-", list[Row]()
 
     def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
@@ -200,15 +204,15 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
         place = job.place(item).values()
         rows = [
             [*row, *place, *map(_number, offset_cells(item.offsets, index))]
-            for index, row in enumerate(surprisal_rows(next(numbers), shown))
+            for index, row in enumerate(_surprisal_rows(next(numbers), shown, fields, request.depth))
         ]
         if request.json is not None:
             held.extend(dict(zip(names, row, strict=True)) for row in rows)
         return [] if request.json == "-" else [table_row(map(_cell, row)) for row in rows]
 
     for chunk in _chunks(request, job, model, unknown):
-        tables = model.surprisal(chunk)
-        if isinstance(model, Run):
+        tables = model.surprisal(chunk, entropies=request.entropy)
+        if request.depth and isinstance(model, Run):
             tables = with_depths(tables, model.depths(chunk))
         if job.done == job.first:
             names += [*job.columns, *(["start", "end"] if request.offsets else [])]
@@ -259,14 +263,14 @@ def _chunks(request: ScoreRequest, job: Job, model: "WordModel", unknown: Unknow
         yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
 
 
-def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[list[Cell]]:
+def _surprisal_rows(
+    sentence: int, records: Sequence["WordSurprisal"], fields: Sequence[str], depth: bool
+) -> Iterator[list[Cell]]:
     """Yield a sentence's rows of the table; sentences and positions count from 1."""
-    from simplepcfg.linguistics.word_model import INFORMATION
-
     for position, record in enumerate(records, start=1):
-        nats = (getattr(record, name) for name in INFORMATION)
+        nats = (getattr(record, name) for name in fields)
         bits = (None if value is None else value / math.log(2) for value in nats)
-        yield [sentence, position, record.word, record.token, *bits, record.depth]
+        yield [sentence, position, record.word, record.token, *bits, *([record.depth] if depth else [])]
 
 
 def _begins_a_table(sentence: object) -> bool:

@@ -98,13 +98,14 @@ class Run(TrainedModel):
             run.score(["the dog barks .", "a cat sees the dog ."])   # [-14.2, -18.9]
 
         With `as_frame` it is a pandas data frame with a row for each word and one for the end, whose surprisals sum to
-        the above: surprisal and its parts, entropy and its reduction in nats, and depth, as in `score --surprisal`.
+        the above: surprisal and its parts, entropy and its reduction in nats, and depth, as in `score --surprisal
+        --entropy --depth`.
         """
         if as_frame:
             if constraints is not None:
                 raise InputError("surprisals are over all trees; leave out constraints or as_frame")
             items = list(sentences)
-            tables = with_depths(self.surprisal(items), self.depths(items))
+            tables = with_depths(self.surprisal(items, entropies=True), self.depths(items))
             return SurprisalTables(map(SurprisalTable, tables)).to_frame()
         prepared = self.prepare(sentences)
         bonus = make_bonus(constraints, prepared, self.device)
@@ -115,16 +116,28 @@ class Run(TrainedModel):
 
     @overload
     def surprisal(
-        self, sentences: Iterable[Sentence], *, regions: Literal[False] = False, ends: bool = True
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        regions: Literal[False] = False,
+        ends: bool = True,
+        entropies: bool = False,
     ) -> SurprisalTables: ...
 
     @overload
-    def surprisal(self, sentences: Iterable[Sequence[str]], *, regions: Literal[True]) -> RegionTables: ...
+    def surprisal(
+        self, sentences: Iterable[Sequence[str]], *, regions: Literal[True], entropies: bool = False
+    ) -> RegionTables: ...
 
     def surprisal(
-        self, sentences: Iterable[Sentence] | Iterable[Sequence[str]], *, regions: bool = False, ends: bool = True
+        self,
+        sentences: Iterable[Sentence] | Iterable[Sequence[str]],
+        *,
+        regions: bool = False,
+        ends: bool = True,
+        entropies: bool = False,
     ) -> SurprisalTables | RegionTables:
-        """Return, for each sentence, the surprisal of each word and of the end, and the entropy before it, in nats.
+        """Return, for each sentence, the surprisal of each word and of the end, in nats.
 
         They are exact, over all trees: the surprisals of a sentence and its end sum to −log p of the sentence. Each is
         the sum of `syntactic_surprisal` and `lexical_surprisal`, neither of which is negative.
@@ -135,11 +148,13 @@ class Run(TrainedModel):
         With `regions` a sentence is a list of the texts of its regions, as written, `["The horse", "fell."]`; they are
         tokenised as one running sentence, and the record of a region has the sum over its tokens and the depth of the
         last one. `to_frame()` of either answer is a pandas data frame. With `ends=False` the records of the end, and
-        of an `<eos>` that is added, are left out, which takes less time.
+        of an `<eos>` that is added, are left out, which takes less time. With `entropies` records also have the entropy
+        of what could have stood in the word's place and by how much it falls; this takes about as long again, since the
+        probability of every word of the vocabulary is computed at every place.
         """
         if not regions:
-            return surprisal_records(self, sentences, ends)
-        return RegionTables(region_surprisals(self, region_texts(sentences), depths=True))
+            return surprisal_records(self, sentences, ends, entropies)
+        return RegionTables(region_surprisals(self, region_texts(sentences), entropies=entropies, depths=True))
 
     def complete(
         self,

@@ -19,7 +19,7 @@ from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTable
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.word_model import END, WordSurprisal, with_entropy_reductions
 
-Values = tuple[float, float, float, float]  # surprisal, entropy, and the syntactic and lexical parts of surprisal
+Values = tuple[float, float | None, float, float]  # surprisal, entropy, and the two parts of surprisal
 # Bytes of the chart of a batch on a CPU, a float32 number a cell for each nonterminal.
 CHART_BYTES = 1 << 30
 # Larger batches hardly pay: with 1024 nonterminals, twelve times as large took 4 % less time and twice the memory.
@@ -28,27 +28,31 @@ CELLS_A_NONTERMINAL = 16
 EMISSION_BYTES = 1 << 29
 
 
-def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence], ends: bool = True) -> SurprisalTables:
+def surprisal_records(
+    run: TrainedModel, sentences: Iterable[Sentence], ends: bool = True, entropies: bool = False
+) -> SurprisalTables:
     """Return the surprisal of each word of each sentence; see ``Run.surprisal``."""
     prepared = run.prepare(sentences)
     # Without ends, an added <eos> is left out; a sentence of which nothing is left has no end to ask for.
     tokens = [item.tokens if ends else item.tokens[: len(item.kept)] for _, item in prepared]
     cells, emissions = _cells_a_batch(run), run.grammar.emissions
-    if run.device.type == "cpu" and sum(len(item) ** 2 for item in tokens) > cells:
+    if entropies and run.device.type == "cpu" and sum(len(item) ** 2 for item in tokens) > cells:
         emissions = tabulated(emissions, EMISSION_BYTES)  # each of several batches needs those of all words
 
     def compute(batch: Batch) -> list[list[Values]]:
         log_emissions = run.grammar.log_emissions(batch.words, batch.lengths)
         states = run.grammar.prefix_states(log_emissions, batch.lengths, ends=ends)
         parts = surprisal_parts(states, log_emissions, batch.lengths)
-        entropies = next_word_entropies(states, emissions).tolist()
-        columns = [surprisals(states.log_prefix).tolist(), entropies, *(part.tolist() for part in parts)]
         lengths = batch.lengths.tolist()
+        expected = [[None] * (n + 1) for n in lengths]
+        if entropies:
+            expected = next_word_entropies(states, emissions).tolist()
+        columns = [surprisals(states.log_prefix).tolist(), expected, *(part.tolist() for part in parts)]
         values = [list(zip(*(column[b][:n] for column in columns), strict=True)) for b, n in enumerate(lengths)]
         if ends:
             last = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
             for b, n in enumerate(lengths):  # no word is chosen at the end: its surprisal is syntactic
-                values[b].append((last[b][n], entropies[b][n], last[b][n], 0.0))
+                values[b].append((last[b][n], expected[b][n], last[b][n], 0.0))
         return values
 
     answers = in_batches(run, tokens, compute, list[Values], least=1, cells=cells)

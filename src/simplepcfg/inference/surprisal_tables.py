@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.regions import RegionSurprisal
-from simplepcfg.linguistics.word_model import INFORMATION, WordSurprisal
+from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurprisal
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,14 +34,14 @@ class SurprisalTables(list[SurprisalTable]):
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a word: sentence and position count from 1, units are nats."""
-        depths = _has_depths(self)
+        names = _columns(self)
         return _frame(
             {
                 "sentence": number,
                 "position": position,
                 "word": record.word,
                 "token": record.token,
-                **_numbers(record, depths),
+                **{name: getattr(record, field) for field, name in names.items()},
             }
             for number, table in enumerate(self, start=1)
             for position, record in enumerate(table, start=1)
@@ -53,14 +53,14 @@ class RegionTables(list[list[RegionSurprisal]]):
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a region: sentence and position count from 1, units are nats."""
-        depths = _has_depths(self)
+        names = _columns(self)
         return _frame(
             {
                 "sentence": number,
                 "position": position,
                 "region": record.region,
                 "tokens": " ".join(record.tokens),
-                **_numbers(record, depths),
+                **{name: getattr(record, field) for field, name in names.items()},
                 "unknown": record.unknown,
             }
             for number, table in enumerate(self, start=1)
@@ -68,14 +68,15 @@ class RegionTables(list[list[RegionSurprisal]]):
         )
 
 
-def _numbers(record: WordSurprisal | RegionSurprisal, depths: bool) -> dict[str, float | None]:
-    """Return the columns of numbers that a word or a region has, with a depth where any has one."""
-    numbers = {f"{name}_nats": getattr(record, name) for name in INFORMATION}
-    return numbers | {"depth": record.depth} if depths else numbers
+def _columns(tables: Sequence[Sequence[WordSurprisal | RegionSurprisal]]) -> dict[str, str]:
+    """Return the fields of records that are columns and their names: entropies and depths where any record has one."""
 
+    def has(field: str) -> bool:
+        return any(getattr(record, field) is not None for table in tables for record in table)
 
-def _has_depths(tables: Iterable[Iterable[WordSurprisal | RegionSurprisal]]) -> bool:
-    return any(record.depth is not None for table in tables for record in table)
+    entropies = has("entropy")
+    names = {field: f"{field}_nats" for field in INFORMATION if entropies or field not in ENTROPIES}
+    return names | {"depth": "depth"} if has("depth") else names
 
 
 def _frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:

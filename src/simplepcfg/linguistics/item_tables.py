@@ -105,10 +105,13 @@ def several_sentences_remark(table: ItemTable) -> str | None:
     )
 
 
-def score_item_table(model: WordModel, table: ItemTable, depths: bool = False) -> list[RegionSurprisal]:
-    """Compute the surprisal of each row's region, and its depth where that is wanted, in the order of the rows."""
+def score_item_table(
+    model: WordModel, table: ItemTable, *, entropies: bool = False, depths: bool = False
+) -> list[RegionSurprisal]:
+    """Compute the surprisal of each row's region, its entropy and depth where they are wanted, row by row."""
     surprisals: list[RegionSurprisal | None] = [None] * len(table.rows)
-    for rows, regions in zip(table.sentences, region_surprisals(model, table.texts(), depths), strict=True):
+    scored = region_surprisals(model, table.texts(), entropies=entropies, depths=depths)
+    for rows, regions in zip(table.sentences, scored, strict=True):
         for row, region in zip(rows, regions, strict=True):
             surprisals[row] = region
     return [region for region in surprisals if region is not None]

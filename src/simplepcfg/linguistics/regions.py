@@ -25,7 +25,7 @@ class RegionSurprisal:
     region: str
     tokens: tuple[str, ...]  # as the model sees them, without those that it does not look at
     surprisal: float | None
-    entropy: float | None  # of what could have stood in place of its first token
+    entropy: float | None  # where it was asked for: of what could have stood in place of its first token
     unknown: int  # how many of the tokens are `<unk>`
     syntactic_surprisal: float | None = None  # summed as surprisal is; None for a model without preterminals
     lexical_surprisal: float | None = None
@@ -69,17 +69,18 @@ def tokenise_regions(regions: Sequence[str], model: WordModel | None = None) -> 
 
 
 def region_surprisals(
-    model: WordModel, sentences: Sequence[Sequence[str]], depths: bool = False
+    model: WordModel, sentences: Sequence[Sequence[str]], *, entropies: bool = False, depths: bool = False
 ) -> list[list[RegionSurprisal]]:
     """Compute the surprisal of each region of each sentence, which is given as the texts of its regions, in order.
 
     A last region of nothing but marks that the model does not look at, such as a full stop, has the surprisal of the
-    end of the sentence: that is where the model decides what the full stop says. With `depths` regions have a depth.
+    end of the sentence: that is where the model decides what the full stop says. With `entropies` regions have an
+    entropy and its reduction, with `depths` a depth.
     """
     tokenised = [tokenise_regions(regions, model) for regions in sentences]
     ends = any(_last_region_is_dropped(model, item) for item in tokenised)
     words = [item.words for item in tokenised]
-    tables = model.surprisal(words, ends=ends)
+    tables = model.surprisal(words, ends=ends, entropies=entropies)
     ask: Callable[[list[list[str]]], list[list[float | None]]] | None = getattr(model, "depths", None)
     if depths and ask is not None:  # a model without trees has none
         tables = with_depths(tables, ask(words))

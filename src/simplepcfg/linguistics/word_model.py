@@ -19,6 +19,7 @@ _MARKS = {*BRACKETS, *QUOTATION_BEGINS, *QUOTATION_ENDS}
 Words = Sequence[str]
 # What tables have of a word or a region: fields of its record, with the unit behind the name.
 INFORMATION = ("surprisal", "entropy", "syntactic_surprisal", "lexical_surprisal", "entropy_reduction")
+ENTROPIES = frozenset(["entropy", "entropy_reduction"])  # those that are computed only where they are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class WordSurprisal:
     word: str
     token: str | None  # as the model sees it: prepared, and `<unk>` where the vocabulary does not have it
     surprisal: float | None  # −log P(token | the tokens before it)
-    entropy: float | None  # of what could have stood here: any word, or the end
+    entropy: float | None  # where it was asked for: of what could have stood here, any word or the end
     syntactic_surprisal: float | None = None  # how far the word changes what is known of its preterminal
     lexical_surprisal: float | None = None  # the rest: the choice of the word; None for a model without preterminals
     entropy_reduction: float | None = None  # by how much the entropy falls through the word, or 0
@@ -53,10 +54,13 @@ class WordModel(Protocol):
     def score(self, sentences: Sequence[Words], /) -> list[float]:
         """log p (nats) of each sentence, its end included."""
 
-    def surprisal(self, sentences: Sequence[Words], /, *, ends: bool = True) -> Sequence[Sequence[WordSurprisal]]:
+    def surprisal(
+        self, sentences: Sequence[Words], /, *, ends: bool = True, entropies: bool = False
+    ) -> Sequence[Sequence[WordSurprisal]]:
         """Return, for each sentence, a record a word, then one for an `<eos>` that was added, then one for its end.
 
-        With `ends=False` nobody needs the records after the words, and they may be left out.
+        With `ends=False` nobody needs the records after the words, and they may be left out. Entropies are None unless
+        they are asked for.
         """
 
 
@@ -73,7 +77,7 @@ def word_records(
     words: Words,
     prepared: Prepared,
     vocabulary: Vocabulary,
-    values: Sequence[tuple[float, float]],
+    values: Sequence[tuple[float, float | None]],
     spelling: SpellingModel | None = None,
 ) -> list[WordSurprisal]:
     """Make the records of a sentence from the surprisal and entropy of each prepared token and, last, of the end.

@@ -16,7 +16,7 @@ from simplepcfg.data.raw_text import sentences_of_paragraph
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.item_tables import ItemTable, score_item_table
 from simplepcfg.linguistics.regions import tokenise_regions
-from simplepcfg.linguistics.word_model import INFORMATION, WordModel, words_of_item
+from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordModel, words_of_item
 
 Array = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predic
     on after it, in the trees of the whole sentence: both depend on words that the reader has not seen.
     """
     chosen = {Predictor.surprisal, *wanted}
-    scores = score_item_table(model, table)
+    scores = score_item_table(model, table, entropies=any(name.name in ENTROPIES for name in chosen))
     values = {
         Predictor[name]: _column([getattr(score, name) for score in scores]) / math.log(2) for name in INFORMATION
     }

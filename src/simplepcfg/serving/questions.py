@@ -137,7 +137,7 @@ def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> m
 @lru_cache(maxsize=64)
 def _surprisals(run: Run, words: tuple[str, ...]) -> SurprisalTable:
     """Return the records of a sentence, which is asked for again when its picture gets another axis."""
-    return run.surprisal([list(words)])[0]
+    return run.surprisal([list(words)], entropies=True)[0]
 
 
 def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> messages.CompleteReply:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 from torch import Tensor, nn
@@ -99,19 +100,21 @@ class LSTMModel:
         events = event_values(self.network, [self.vocabulary.encode(tokens) for tokens in sentences])
         return [-float(surprisals.sum()) for surprisals, _ in events]
 
-    def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
+    def surprisal(
+        self, sentences: Sequence[Words], *, ends: bool = True, entropies: bool = False
+    ) -> list[list[WordSurprisal]]:
         """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
         prepared = [self.preprocessing.apply(words) for words in sentences]
-        events = event_values(self.network, [self.vocabulary.encode(item.tokens) for item in prepared], entropies=True)
+        events = event_values(self.network, [self.vocabulary.encode(item.tokens) for item in prepared], entropies)
         return [
             word_records(
                 words,
                 item,
                 self.vocabulary,
-                list(zip(surprisals.tolist(), entropies.tolist(), strict=True)),
+                list(zip_longest(surprisals.tolist(), expected.tolist())),
                 self.spelling,
             )
-            for words, item, (surprisals, entropies) in zip(sentences, prepared, events, strict=True)
+            for words, item, (surprisals, expected) in zip(sentences, prepared, events, strict=True)
         ]
 
 

@@ -114,16 +114,20 @@ class NgramModel:
         """log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
         return [float(values.sum()) for values in self._values(sentences)]
 
-    def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
+    def surprisal(
+        self, sentences: Sequence[Words], *, ends: bool = True, entropies: bool = False
+    ) -> list[list[WordSurprisal]]:
         """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
         prepared = [self.preprocessing.apply(words) for words in sentences]
         records = []
         for words, item, values in zip(
             sentences, prepared, self._values([item.tokens for item in prepared]), strict=True
         ):
-            line = (START, *self.vocabulary.encode(item.tokens))
-            entropies = [self._entropy(self._known(line[: place + 1])) for place in range(len(line))]
-            pairs = list(zip((-values).tolist(), entropies, strict=True))
+            expected: list[float | None] = [None] * len(values)
+            if entropies:
+                line = (START, *self.vocabulary.encode(item.tokens))
+                expected = [self._entropy(self._known(line[: place + 1])) for place in range(len(line))]
+            pairs = list(zip((-values).tolist(), expected, strict=True))
             records.append(word_records(words, item, self.vocabulary, pairs, self.spelling))
         return records
 
