@@ -1,8 +1,10 @@
 """Training processes with the environment that torchrun sets: forked for test_distributed.py, so that torch loads once.
 
-A line of standard input names a folder and arguments. Two processes get them, and write their standard output and
-standard error to files of that folder; then a line with their exit codes is printed. Arguments are one of:
+A line of standard input names a folder, a number of processes and arguments. So many processes get them, and write
+their standard output and standard error to files of that folder; then a line with their exit codes is printed.
+Arguments are one of:
 
+sharded FILE               # compare whole and sharded models
 gradients FILE             # compare steps with one process alone, print what differs
 threads FILE               # fail, keep the error, and write the threads that still run
 train SABOTAGE ARGUMENT…   # the command line, with something going wrong in one process
@@ -20,16 +22,18 @@ from pathlib import Path
 
 import torch
 
+from sharded_models import LENGTHS, MODELS
+from sharded_models import differences as model_differences
 from simplepcfg.cli.main import run
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
+from simplepcfg.ops.shards import Shards
 from simplepcfg.runs.metrics import JsonLines
 from simplepcfg.training.step import distributed
 from simplepcfg.training.step.distributed import Group, join_group
 from step_checks import make_step, mixed_batches, tiny_model
 
-PROCESSES = 2
 SECONDS_BETWEEN_ENDS = 60.0
 distributed.LEADER_WAIT_SECONDS = 0.1  # no torchrun ends these processes, so the leader has all the time it needs
 
@@ -53,6 +57,21 @@ def compare_gradients(out: Path) -> None:
             torch.testing.assert_close(together.counters.batch, by_itself.counters.batch, rtol=1e-6, atol=0)
         if group.is_leader:
             out.write_text(repr(worst))
+
+
+def compare_shards(out: Path) -> None:
+    """Differences of losses, gradients and span marginals between models that are whole and sharded."""
+    torch.set_num_threads(1)
+    differences = {}
+    with join_group() as group:
+        shards = Shards.of(torch.distributed.group.WORLD)
+        for name in MODELS if group.size == 2 else ("sn-pcfg", "sc-pcfg"):
+            for lengths in LENGTHS if group.size == 2 else LENGTHS[1:2]:
+                for dtype in (torch.float32, torch.float64):
+                    case = f"{name} {lengths} {dtype}"
+                    differences[case] = (*model_differences(name, shards, dtype, lengths), str(dtype))
+        if group.is_leader:
+            out.write_text(json.dumps(differences))
 
 
 def list_threads(out: Path) -> None:
@@ -117,10 +136,10 @@ def _rank() -> int:
     return int(os.environ["RANK"])
 
 
-def _become_one_of_two(rank: int, port: int, folder: Path) -> None:
+def _become_one_of(processes: int, rank: int, port: int, folder: Path) -> None:
     """Take the environment of a process that torchrun starts, and files for standard output and standard error."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-    os.environ |= {"WORLD_SIZE": str(PROCESSES), "LOCAL_WORLD_SIZE": str(PROCESSES)}
+    os.environ |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for descriptor, name in ((1, "out"), (2, "err")):
@@ -133,13 +152,13 @@ def next_task() -> list[str]:
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # what the first optimizer imports takes as long as torch
     gc.freeze()  # or each forked process copies and searches all of that when it ends
     while line := sys.stdin.readline():
-        folder, *arguments = json.loads(line)
+        folder, processes, *arguments = json.loads(line)
         port = free_port()
         started: list[int] = []
-        for rank in range(PROCESSES):
+        for rank in range(processes):
             started.append(os.fork())
             if not started[-1]:
-                _become_one_of_two(rank, port, Path(folder))
+                _become_one_of(processes, rank, port, Path(folder))
                 return arguments
         print(json.dumps(exit_codes(started)), flush=True)
     sys.exit(0)
@@ -179,5 +198,5 @@ if __name__ == "__main__":
     if task == "train":
         sabotage(rest[0])
         sys.exit(run(["train", *rest[1:]]))  # with all that the interpreter does at its end, which takes half a second
-    {"gradients": compare_gradients, "threads": list_threads}[task](Path(rest[0]))
+    {"sharded": compare_shards, "gradients": compare_gradients, "threads": list_threads}[task](Path(rest[0]))
     os._exit(0)

@@ -31,7 +31,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Processes:
-    """Starts two processes together, as often as asked, by forking one that has imported torch."""
+    """Starts several processes together, as often as asked, by forking one that has imported torch."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._rounds = folder, 0
@@ -41,12 +41,12 @@ class Processes:
             [sys.executable, str(DRIVER)], env=environment(), start_new_session=True, **pipes
         )
 
-    def run(self, *arguments: str) -> list[tuple[int, str, str]]:
+    def run(self, *arguments: str, processes: int = 2) -> list[tuple[int, str, str]]:
         """Exit code, standard output and standard error of each."""
         self._rounds += 1
         folder = self._folder / str(self._rounds)
         folder.mkdir()
-        self._driver.stdin.write(json.dumps([str(folder), *arguments]) + "\n")
+        self._driver.stdin.write(json.dumps([str(folder), processes, *arguments]) + "\n")
         self._driver.stdin.flush()
         codes = json.loads(self._driver.stdout.readline())
         return [
@@ -102,6 +102,14 @@ def test_gradients_equal_those_of_one_process(two: Processes, tmp_path: Path) ->
     ended = two.run("gradients", str(tmp_path / "worst"))
     assert [code for code, _, _ in ended] == [0, 0], ended
     assert float((tmp_path / "worst").read_text()) < 1e-5
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_sharded_models_equal_whole_ones(two: Processes, tmp_path: Path, processes: int) -> None:
+    ended = two.run("sharded", str(tmp_path / "differences"), processes=processes)
+    assert all(code == 0 for code, _, _ in ended), ended
+    for case, (*worst, dtype) in json.loads((tmp_path / "differences").read_text()).items():
+        assert max(worst) < (1e-10 if dtype == "torch.float64" else 1e-5), (case, worst)
 
 
 def test_two_processes_train_as_one(two: Processes, text_file: Path, alone: Path, tmp_path: Path) -> None:

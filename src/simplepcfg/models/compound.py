@@ -11,6 +11,7 @@ from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.emissions import check_word_ids
 from simplepcfg.models.settings import check_sizes, setting
 from simplepcfg.ops.arguments import lengths_tensor
+from simplepcfg.ops.shards import Shards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,7 @@ class CompoundModel(nn.Module):
     """
 
     shares_rules = False  # each sentence has a grammar of its own
+    shards: Shards | None = None  # set by `shard_model`
     precision: str | None
 
     def __init__(self, config: CompoundConfig, vocabulary_size: int) -> None:
@@ -134,7 +136,10 @@ class CompoundModel(nn.Module):
         """
         posterior = self.posterior(words, lengths)
         z = posterior.reparameterise(torch.randn_like(posterior.mean))
-        return posterior.divergence() - self.grammar_of(z).log_partition(words, lengths, span_bonus=span_bonus)
+        divergence = posterior.divergence()
+        if self.shards is not None:  # every process computes it, and together they count its gradient once
+            divergence = divergence.detach() + (divergence - divergence.detach()) / self.shards.size
+        return divergence - self.grammar_of(z).log_partition(words, lengths, span_bonus=span_bonus)
 
     def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return log p(x | posterior mean) − KL(q ‖ prior) in nats, [B]; the class says how it relates to log p(x)."""

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions
 from simplepcfg.models.networks import FeatureNetwork
-from simplepcfg.ops.neural import residual_networks
+from simplepcfg.ops.neural import residual_networks, rule_softmax
+from simplepcfg.ops.shards import Shards
 
 Rows = tuple[int, int]
 ALIGNMENT = 8  # numbers
@@ -39,6 +40,14 @@ def bf16_autocast(precision: str | None, device: torch.device) -> AbstractContex
         # The cache of bfloat16 weights is off, since it would outlive a step that is captured as a CUDA graph.
         return torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False)
     return nullcontext()
+
+
+def root_probabilities(logits: Tensor, shards: Shards | None) -> Tensor:
+    """Return the probabilities of S → A from logits [N]; with shards, both are those of this process's nonterminals."""
+    if shards is None:
+        return rule_softmax(logits)
+    every = rule_softmax(shards.gather(logits))
+    return shards.own(every, [len(every)])
 
 
 def make_emissions(

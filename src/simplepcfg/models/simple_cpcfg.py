@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.grammars import SimpleGrammar
+from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork, initialise
@@ -20,8 +21,14 @@ from simplepcfg.models.settings import (
     check_vocabulary,
     setting,
 )
-from simplepcfg.models.shared_layers import apply_networks, bf16_autocast, make_emissions, make_word_bias
-from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
+from simplepcfg.models.shared_layers import (
+    apply_networks,
+    bf16_autocast,
+    make_emissions,
+    make_word_bias,
+    root_probabilities,
+)
+from simplepcfg.ops.neural import sentence_rule_probabilities
 
 BLOCKS = 2  # residual blocks of the networks of root and emissions
 
@@ -138,23 +145,33 @@ class SimpleCPCFG(CompoundModel):
             outputs = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
             set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
 
-    def grammar_of(self, z: Tensor) -> SimpleGrammar:
+    @property
+    def symbol_groups(self) -> tuple[int, int]:
+        """Numbers of nonterminals and preterminals; with shards, of those that this process has."""
+        parts = 1 if self.shards is None else self.shards.size
+        return (self.config.nonterminals // parts, self.config.preterminals // parts)
+
+    def grammar_of(self, z: Tensor) -> SimpleGrammar | ShardedGrammar:
         """Return the grammars of sentence vectors [B, Z], as one batch of rules."""
         precision = self.precision if self.training else None
-        states = self.config.nonterminals
+        states = self.symbol_groups[0]
         left, right = apply_networks(self.symbols, [self.left_child, self.right_child], precision)
         with bf16_autocast(precision, z.device):
             parents = self.parent(self.symbols[:states], z)
             tags = self.emission(self.symbols[states:], z)
+        if self.shards is not None:
+            left, right = (self.shards.gather(children, self.symbol_groups, 0) for children in (left, right))
         rules = sentence_rule_probabilities(parents.to(left.dtype), left, right, precision=precision)
-        root = rule_softmax(self._root_logits(precision)).expand(z.shape[0], -1)
+        root = root_probabilities(self._root_logits(precision), self.shards).expand(z.shape[0], -1)
         bias = self.word_bias if self.config.networks == "released" else None
         emissions = make_emissions(tags, self.word_embeddings, precision, self.training, bias)
-        return SimpleGrammar(root, rules[0], rules[1], emissions, precision)
+        if self.shards is not None:
+            return ShardedGrammar(root, *rules, emissions, self.shards, precision)
+        return SimpleGrammar(root, *rules, emissions, precision)
 
     def _root_logits(self, precision: str | None) -> Tensor:
         """Return the logits of S → A, [N], which do not depend on z."""
         if self.config.networks == "released":
-            return self.symbols[: self.config.nonterminals] @ self.start[0]
+            return self.symbols[: self.symbol_groups[0]] @ self.start[0]
         (features,) = apply_networks(self.start, [self.root], precision)
         return self.root_embeddings @ features[0].to(self.root_embeddings.dtype)

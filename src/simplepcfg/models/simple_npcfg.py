@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Emissions, SimpleGrammar
 from simplepcfg.grammars.emissions import check_words
+from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import initialise_dedicated_preterminals, set_initial_logit_std
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
@@ -22,10 +23,11 @@ from simplepcfg.models.settings import (
     check_vocabulary,
     setting,
 )
-from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions
+from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions, root_probabilities
 from simplepcfg.models.step_dropout import StepDropout, select_tables
-from simplepcfg.ops.neural import rule_probabilities, rule_softmax
+from simplepcfg.ops.neural import rule_probabilities
 from simplepcfg.ops.neural.feature_inside import inside_of_features
+from simplepcfg.ops.shards import Shards
 
 # Residual blocks of the emission network in the paper's appendix and in the authors' released program.
 PAPER_BLOCKS, RELEASED_BLOCKS = 2, 3
@@ -134,6 +136,8 @@ class SimpleNPCFG(ExactModel):
     of its own. Word id 0 is padding and is never emitted.
     """
 
+    shards: Shards | None = None  # set by `shard_model`
+
     def __init__(self, config: SimpleNPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
         check_vocabulary(vocabulary_size)
@@ -172,17 +176,22 @@ class SimpleNPCFG(ExactModel):
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
-        """Numbers of nonterminals and preterminals."""
-        return (self.config.nonterminals, self.config.preterminals)
+        """Numbers of nonterminals and preterminals; with shards, of those that this process has."""
+        parts = 1 if self.shards is None else self.shards.size
+        return (self.config.nonterminals // parts, self.config.preterminals // parts)
 
-    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar | ShardedGrammar:
         """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         precision, root, features, emissions = self._parts()
         rules = rule_probabilities(*features, precision=precision)
+        if self.shards is not None:
+            return ShardedGrammar(root, *rules, emissions, self.shards, precision)
         return SimpleGrammar(root, *rules, emissions, precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """See `ExactModel.loss`; here the gradient of the features is computed without that of the rules."""
+        if self.shards is not None:
+            return super().loss(words, lengths, span_bonus=span_bonus)
         precision, root, features, emissions = self._parts()
         check_words(words, lengths, emissions)
         log_emissions = emissions.log_probabilities(words)
@@ -195,10 +204,12 @@ class SimpleNPCFG(ExactModel):
         """Return the precision, the root, the features of parents, left and right children, and the emissions."""
         precision = self.precision if self.training else None
         symbols, counts, word_embeddings = select_tables(self)
-        *features, preterminals = self._features(symbols, counts, precision)
-        root = rule_softmax(self._root_logits(symbols[: counts[0]], precision))
+        parents, left, right, preterminals = self._features(symbols, counts, precision)
+        if self.shards is not None:
+            left, right = (self.shards.gather(children, counts, 0) for children in (left, right))
+        root = root_probabilities(self._root_logits(symbols[: counts[0]], precision), self.shards)
         emissions = make_emissions(preterminals, word_embeddings, precision, self.training)
-        return precision, root, tuple(features), emissions
+        return precision, root, (parents, left, right), emissions
 
     def _root_logits(self, nonterminals: Tensor, precision: str | None) -> Tensor:
         """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""

@@ -22,6 +22,7 @@ from simplepcfg.ops.graphs import graphs_of
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.scaled_backward import Backward
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
+from simplepcfg.ops.shards import Shards
 
 
 class FilledChart(Protocol):
@@ -52,9 +53,9 @@ class DifferentiableChart(ScaledChart):
     Results are cloned outside of inference mode, so that autograd can use them.
     """
 
-    def __init__(self, arguments: InsideArguments) -> None:
+    def __init__(self, arguments: InsideArguments, shards: Shards | None = None) -> None:
         with torch.inference_mode():
-            super().__init__(arguments)
+            super().__init__(arguments, shards)
 
     def fill(self) -> Tensor:
         """Run the forward pass; see ``Chart.fill``."""

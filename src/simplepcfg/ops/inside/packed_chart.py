@@ -47,6 +47,7 @@ class PackedChart:
             holds_gradient  # whether backward stores the gradient of all rules; used in an error message
         )
         self.batch, n, self.states, self.tags = arguments.sizes
+        self.child_states = arguments.left.shape[-1] - self.tags  # more than the states if these are sharded
         self.device = arguments.log_emissions.device
         self.precision = precision_of(arguments)
         self.gradient_dtype = arguments.left.dtype  # of the gradient of the rules; autograd would convert to it
@@ -76,21 +77,20 @@ class PackedChart:
 
     def fill(self) -> Tensor:
         """Run the forward pass and return log Z of each sentence, in the order of the batch."""
-        layout, states = self.layout, self.states
+        layout, states, child_states = self.layout, self.states, self.child_states
         emissions = self.arguments.log_emissions.contiguous()
         end_kernels.words_kernel[(layout.words,)](
             emissions, self.emit, self.best, self.exponent, self.reach, layout.sentence_of_row, layout.words_before,
             layout.order, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
             BLOCK=_block_size(self.tags, 1024), **self.kinds,
         )  # fmt: skip
-        self._multiply(self.emit, self.rules[..., states:], layout.with_parents(1), 1)
+        self._multiply(self.emit, self.rules[..., child_states:], layout.with_parents(1), 1)
         for width in range(2, layout.n + 1):
             self._split_sums(width)
             if layout.inner[width]:
-                self._multiply(
-                    self.beta[layout.with_parents(width)], self.rules[..., :states], layout.with_parents(width), width
-                )
-        log_z = self._empty(self.batch, dtype=self.arguments.log_emissions.dtype)
+                rows = layout.with_parents(width)
+                self._multiply(self.beta[rows], self.rules[..., :child_states], rows, width)
+        log_z = self._empty(self.batch, dtype=self.result_dtype)
         root = self.arguments.root.contiguous()
         end_kernels.top_fwd_kernel[(self.batch,)](
             self.beta, self.exponent, self.best, root, self.log_top, log_z, layout.top_rows, layout.words_before,
@@ -98,6 +98,11 @@ class PackedChart:
             BLOCK=_block_size(states, 4096), num_warps=16, **self.kinds,
         )  # fmt: skip
         return log_z
+
+    @property
+    def result_dtype(self) -> torch.dtype:
+        """The dtype of log Z."""
+        return self.arguments.log_emissions.dtype
 
     def _split_sums(self, width: int) -> None:
         layout = self.layout
@@ -206,13 +211,18 @@ class PackedChart:
         if rows.stop == rows.start:
             return
         self._gather(width, alpha, by_child)
-        rules = self.rules[..., : self.states]
+        self.outside_rows(width, by_child, alpha[rows])
+
+    def outside_rows(self, width: int, by_child: Tensor, out: Tensor) -> None:
+        """Compute d log Z / d β of the spans of a width that have parents from the derivatives of their η and ζ."""
+        rows, rules = self.layout.with_parents(width), self.rules[..., : self.child_states]
         with self._matrix_mode():
             if rules.dim() == 2:
-                self.outside_product(by_child[rows], rules, alpha[rows])
+                self.outside_product(by_child[rows], rules, out)
             else:
                 for here, sentence in self.layout.sentence_rows(width):
-                    self.outside_product(by_child[here], rules[sentence], alpha[here])
+                    part = slice(here.start - rows.start, here.stop - rows.start)
+                    self.outside_product(by_child[here], rules[sentence], out[part])
 
     def outside_product(self, by_child: Tensor, rules: Tensor, alpha: Tensor) -> None:
         """Compute d log Z / d β of some spans from the derivatives of their η and ζ, by one matrix product."""
@@ -258,11 +268,11 @@ class PackedChart:
 
     def rule_gradients(self, by_child: Tensor) -> Tensor:
         """Compute the gradient of the rules, [(B,) 2N, N + P]: one product over all spans, and one over all words."""
-        states = self.states
+        states = self.child_states
         both = self._empty(*self.rules.shape, dtype=self.gradient_dtype)  # sums are in the wide dtype
         with self._matrix_mode():
             if both.dim() == 2:
-                self.rule_gradient_rows(by_child, slice(0, 2 * states), both)
+                self.rule_gradient_rows(by_child, slice(0, 2 * self.states), both)
             else:
                 for sentence, spans in enumerate(self._rows_with_parents()):
                     if len(spans) < 2:  # a sentence of one or two words has no nonterminal child
@@ -280,15 +290,15 @@ class PackedChart:
         """Compute the gradient of some rows of unbatched rules [left; right] into ``out`` [rows, N + P]."""
         words = self.layout.words
         with self._matrix_mode():
-            mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.states])
-            mm_wide(by_child[:words, rows].T, self.emit, out[:, self.states :])
+            mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.child_states])
+            mm_wide(by_child[:words, rows].T, self.emit, out[:, self.child_states :])
 
     def emission_gradients(self, by_child: Tensor) -> Tensor:
         """Compute the gradient of the log-emissions, [B, n, P]."""
         layout = self.layout
         emissions = self.arguments.log_emissions
         by_emit = self._empty(layout.words, self.tags, dtype=self.precision.work)
-        rules = self.rules[..., self.states :]
+        rules = self.rules[..., self.child_states :]
         with self._matrix_mode():
             if rules.dim() == 2:
                 mm_wide(by_child[: layout.words], rules, by_emit)

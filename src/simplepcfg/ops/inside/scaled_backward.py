@@ -41,7 +41,7 @@ class Backward:
         """
         chart = self.chart
         rules = None if by_rules is None else _RuleGradient(chart, self.grad, by_rules)
-        spans_only = rules is None and not needs.words
+        spans_only = rules is None and not needs.words and chart.shards is None
         for width in range(chart.n, 1, -1):
             if width == 2 and width < chart.n and spans_only and marginals is not None:
                 self._narrowest(marginals)  # nothing below is asked for, which saves a product of n − 1 rows
@@ -60,7 +60,10 @@ class Backward:
                 words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
                 words = words.mul_(chart.words).mul_(self.grad[:, None, None])
         largest = rules.largest() if rules is not None else 0.0
-        if not self.check_range and not (math.isfinite(largest) and _finite(words, marginals)):
+        overflow = not self.check_range and not (math.isfinite(largest) and _finite(words, marginals))
+        if chart.shards is not None and not self.check_range:
+            overflow = chart.shards.any(overflow)
+        if overflow:
             # A derivative with respect to a value of 0 has overflowed and was multiplied by 0: run again with checks.
             by_rules = None if by_rules is None else by_rules.zero_()
             return Backward(chart, self.grad, check_range=True).run(needs, by_rules, marginals)
@@ -88,13 +91,13 @@ class Backward:
             children = self.child_derivatives(width)  # [B, spans, 2N]
             rows = chart.with_parents.get(width)
             if rows is None:
-                alpha = _transposed_product(children, chart.rules)
+                alpha = self._own_states(_transposed_product(children, chart.rules))
                 if rules is not None:
                     rules.add(children, beta)
             else:
                 picked = children.view(-1, 2 * chart.nonterminals).index_select(0, rows)
                 alpha = torch.zeros_like(beta)
-                alpha.view(-1, chart.nonterminals).index_copy_(0, rows, picked @ chart.rules)
+                alpha.view(-1, chart.nonterminals).index_copy_(0, rows, self._own_states(picked @ chart.rules))
                 if rules is not None:
                     sentences = torch.div(rows, chart.n - width + 1, rounding_mode="floor")
                     rules.add_rows(picked, beta.view(-1, chart.nonterminals).index_select(0, rows), sentences)
@@ -102,6 +105,10 @@ class Backward:
         if ends is not None:
             alpha[ends, 0] = self._over_z(chart.arguments.root.expand(chart.batch, -1))[ends]
         return self._in_range(alpha, beta)
+
+    def _own_states(self, alpha: Tensor) -> Tensor:
+        """Return d log Z / d β of this process's states, summed over the parents of all processes."""
+        return alpha if self.chart.shards is None else self.chart.shards.own_states(alpha)
 
     def _over_z(self, value: Tensor) -> Tensor:
         """Compute value / (root · β) for each sentence, or 0 if the sentence has probability 0."""
@@ -157,7 +164,7 @@ class _RuleGradient:
         self.common = float(grad[0]) if bool((grad == grad[0]).all()) else None
         self.grad = grad
         self.both = both
-        self.total, self.words = both[..., : chart.nonterminals], both[..., chart.nonterminals :]
+        self.total, self.words = both[..., : chart.child_states], both[..., chart.child_states :]
         self.pending: list[tuple[Tensor, Tensor]] = []
         self.pending_rows = 0
 
@@ -166,7 +173,7 @@ class _RuleGradient:
         if self.common is None:
             children = children * self.grad[:, None, None]
         if self.chart.arguments.batched_rules:
-            self.total.baddbmm_(children.transpose(1, 2), beta)
+            self.total.baddbmm_(children.transpose(1, 2), self.chart.all_states(beta))
         else:
             self._collect(children.flatten(0, 1), beta.flatten(0, 1))
 
@@ -192,7 +199,7 @@ class _RuleGradient:
     def _flush(self) -> None:
         if self.pending:
             children, beta = (torch.cat(parts) for parts in zip(*self.pending, strict=True))
-            self.total.addmm_(children.T, beta)
+            self.total.addmm_(children.T, self.chart.all_states(beta))
             self.pending.clear()
             self.pending_rows = 0
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.products import row_parts, weighted_sums
 from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
+from simplepcfg.ops.shards import Shards
 from simplepcfg.ops.transposed_rules import transposed_rules
 
 # Split sums are computed for so many spans at a time that the temporary tensor stays in the cache of one core.
@@ -20,11 +21,15 @@ EVERYTHING = (slice(None), slice(None))  # all sentences, all spans
 
 
 class ScaledChart:
-    """The chart of one batch: β by width, and η and ζ in one ``Square``. The backward pass only reads it."""
+    """The chart of one batch: β by width, and η and ζ in one ``Square``. The backward pass only reads it.
 
-    def __init__(self, arguments: InsideArguments) -> None:
-        self.arguments = arguments
-        self.batch, self.n, self.nonterminals, _ = arguments.sizes
+    With ``shards``, root and rules are those of this process's parents, and so are the states of the chart.
+    """
+
+    def __init__(self, arguments: InsideArguments, shards: Shards | None = None) -> None:
+        self.arguments, self.shards = arguments, shards
+        self.batch, self.n, self.nonterminals, preterminals = arguments.sizes
+        self.child_states = arguments.left.shape[-1] - preterminals  # the nonterminals of all processes
         self.dtype, self.device = arguments.log_emissions.dtype, arguments.log_emissions.device
         self.lengths = arguments.lengths_on_device
         self.range = range_of(self.dtype)
@@ -43,7 +48,7 @@ class ScaledChart:
 
     def take_rules(self) -> None:
         """Arrange the rules such that one matrix product gives η and ζ."""
-        split = self.nonterminals
+        split = self.child_states
         both = transposed_rules(self.arguments.left, self.arguments.right)  # [(B,) N + P, 2N]
         self.transposed, self.transposed_word_rules = both[..., :split, :], both[..., split:, :]
 
@@ -55,12 +60,12 @@ class ScaledChart:
     @property
     def rules(self) -> Tensor:
         """The rules of nonterminals, [(B,) 2N, N]."""
-        return self.all_rules[..., : self.nonterminals]
+        return self.all_rules[..., : self.child_states]
 
     @property
     def word_rules(self) -> Tensor:
         """The rules of preterminals, [(B,) 2N, P]."""
-        return self.all_rules[..., self.nonterminals :]
+        return self.all_rules[..., self.child_states :]
 
     def empty(self, *size: int) -> Tensor:
         """Allocate an uninitialised tensor with the dtype and device of the chart."""
@@ -83,8 +88,14 @@ class ScaledChart:
         # In logs, because root and β may have their maxima at different states, and all products may underflow.
         self.top = top.double().mul_(2.0**-self.range.beta_peak)
         self.log_top = torch.logsumexp(self.top.log() + self.arguments.root.double().log(), -1)
+        if self.shards is not None:
+            self.log_top = self.shards.logsumexp(self.log_top)
         log_z = self.log_top + (exponent.double() + self.range.beta_peak) * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z).to(self.dtype)
+
+    def all_states(self, beta: Tensor) -> Tensor:
+        """Return rows of β with the states of all processes."""
+        return beta if self.shards is None else self.shards.all_states(beta)
 
     def whole_sentences(self, width: int) -> Tensor | slice | None:
         """Return the indices of the sentences of this length, or None if there are none."""
@@ -197,12 +208,12 @@ class ScaledChart:
     def _multiply(self, width: int) -> Tensor:
         beta = self.beta[width]
         if self.lengths is None or self.arguments.batched_rules:
-            return torch.matmul(beta, self.transposed)
+            return torch.matmul(self.all_states(beta), self.transposed)
         self.with_parents[width] = rows = self.have_parents(width, self.lengths).flatten().nonzero().squeeze(1)
         flat = beta.view(-1, self.nonterminals)
         children = flat.new_zeros(flat.shape[0], 2 * self.nonterminals)
         if rows.numel():
-            children.index_copy_(0, rows, flat.index_select(0, rows) @ self.transposed)
+            children.index_copy_(0, rows, self.all_states(flat.index_select(0, rows)) @ self.transposed)
         return children
 
     def have_parents(self, width: int, lengths: Tensor) -> Tensor:
