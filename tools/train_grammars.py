@@ -10,58 +10,83 @@ Where the text has a `members.txt`, an ensemble learns from it and then teaches 
 import argparse
 from pathlib import Path
 
+from simplepcfg.data.tokens import read_tokens
 from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.training.distillation import distil
 from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.start import train as train_run
 
-LONGEST = 40
-MEMBERS = {
-    "sn-pcfg-1024": ["data.vocabulary_size=15000", 'data.unknown_classes="endings"', "training.epochs=3"],
-    "rank-pcfg-biased": ["data.vocabulary_size=15000", 'data.unknown_classes="endings"', "training.epochs=2"],
+LONGEST, LONGEST_FOR_MEMBERS = 40, 30
+CLASSES = 'data.unknown_classes="endings"'
+WORDS, WORDS_OF_MEMBERS = ["data.vocabulary_size=25000", CLASSES], ["data.vocabulary_size=15000", CLASSES]
+MEMBERS = {  # seeds, of which the likeliest teach, and epochs
+    "sn-pcfg-1024": (2, 5),
+    "rank-pcfg-biased": (5, 4),
 }
-# Weight decay is that of fewer sentences divided by their number: 0.2 for 42,000 sentences and eight epochs. The weight
-# of teachers falls until the last step of the English text: one that stays costs surprisals and does not help trees.
-STUDENT = [
-    "data.vocabulary_size=25000",
-    'data.unknown_classes="endings"',
+STUDENT = [*WORDS, "model.embedding=256", "training.weight_decay_per_epoch=0"]
+# Punctuation and the ends of sentences belong to the language of a model that is asked for surprisals.
+SURPRISAL = [
+    *WORDS,
+    "data.lowercase=true",
+    'data.numbers="N"',
+    "model.nonterminals=2048",
+    "model.preterminals=2048",
     "model.embedding=256",
+    "training.batch_size=32",
     "training.epochs=2",
-    "training.teacher_steps=56031",
-    "training.weight_decay_per_epoch=0",
-    "training.weight_decay=0.05",
+    "training.weight_decay=0",
+    "training.weight_decay_per_epoch=1",
 ]
+# Weight decay is smaller the more steps there are: 0.2 for 42,000 sentences and eight epochs.
+EPOCHS = {"english": ["training.epochs=3", "training.weight_decay=0.1"]}
+OTHER_EPOCHS = ["training.epochs=2", "training.weight_decay=0.05"]
+LANGUAGES = {"english": "en", "english-surprisal": "en", "french": "fr", "german": "de", "spanish": "es"}
 
-LANGUAGES = {"english": "en", "french": "fr", "german": "de", "spanish": "es"}
 
-
-def train(name: str, text: Path, out: Path, settings: list[str], seeds: int, keep: int, jobs: int) -> None:
+def train(name: str, text: Path, out: Path, settings: list[str], keep: int, jobs: int) -> None:
     """Distil the grammar of a language: members learn from members.txt, the student from train.txt.
 
-    Without members.txt there are no members, and the grammar learns from the text alone.
+    Without members.txt there are no members, and the grammar learns from the text alone. The weight of teachers falls
+    to 0 until the last step: one that stays costs surprisals and does not help trees.
     """
+    surprisal = name.endswith("-surprisal")
 
-    def file(stem: str) -> str:
-        return str(text / f"{stem}.txt")
+    def config(base: str, stem: str, *changes: str) -> RunConfig:
+        files = [f'data.{key}="{text / file}.txt"' for key, file in (("train", stem), ("valid", "valid"))]
+        return load_config(base, [f"data.max_length={LONGEST}", f'data.language="{LANGUAGES[name]}"', *files, *changes])
 
-    shared = [f"data.max_length={LONGEST}", f'data.valid="{file("valid")}"', f'data.language="{LANGUAGES[name]}"']
-    own = [f'name="{name}"', f'data.train="{file("train")}"', *STUDENT, *settings]
-    student = load_config("sn-pcfg-1024", [*shared, *own])
-    if not (text / "members.txt").exists():
+    own = SURPRISAL if surprisal else [*STUDENT, *EPOCHS.get(name, OTHER_EPOCHS)]
+    student = config("sn-pcfg-4096" if surprisal else "sn-pcfg-1024", "train", f'name="{name}"', *own, *settings)
+    if surprisal or not (text / "members.txt").exists():
         train_run(student, out / "student", reporter=make_reporter())
         return
-    learned = f'data.train="{file("members")}"'
-    members = {config: load_config(config, [*shared, *changes, learned]) for config, changes in MEMBERS.items()}
+    members = {
+        base: config(
+            base, "members", f"data.max_length={LONGEST_FOR_MEMBERS}", *WORDS_OF_MEMBERS, f"training.epochs={epochs}"
+        )
+        for base, (_, epochs) in MEMBERS.items()
+    }
     distil(
         members,
         out,
-        seeds,
+        0,
+        seeds_of={base: seeds for base, (seeds, _) in MEMBERS.items()},
         student=student,
         keep=keep,
+        teacher_steps=steps(student),
         jobs=jobs,
         make_reporter=lambda folder, config: make_reporter(),
         note=print,
     )
+
+
+def steps(config: RunConfig) -> int:
+    """Return the number of training steps."""
+    assert config.data.train is not None
+    lengths = [len(tokens) for tokens in read_tokens(config.data.train, config.data.preprocessing)]
+    usable = sum(2 <= length <= (config.data.max_length or length) for length in lengths)
+    return config.training.epochs * usable // config.training.batch_size
 
 
 def main() -> None:
@@ -70,12 +95,11 @@ def main() -> None:
     parser.add_argument("name", choices=LANGUAGES)
     parser.add_argument("text", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--keep", type=int, default=2)
-    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--jobs", type=int, default=7)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
-    train(given.name, given.text, given.out, given.settings, given.seeds, given.keep, given.jobs)
+    train(given.name, given.text, given.out, given.settings, given.keep, given.jobs)
 
 
 if __name__ == "__main__":
