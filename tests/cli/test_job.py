@@ -207,7 +207,7 @@ def test_lines_that_end_in_carriage_returns(call: Call, tiny_run: Path) -> None:
     assert call("parse", tiny_run, stdin="the dog sees a cat\r\na cat sleeps\r\n\r\nthe dog\r\n").out == expected
 
 
-def test_training_on_a_folder_or_a_pattern(call: Call, tmp_path: Path) -> None:
+def test_training_on_a_folder_a_pattern_or_several_files(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "a.txt").write_text("The dog sees a cat.\n" * 8)
@@ -218,14 +218,17 @@ def test_training_on_a_folder_or_a_pattern(call: Call, tmp_path: Path) -> None:
     sizes = ["model.nonterminals=2", "model.preterminals=4", "model.embedding=4", "training.epochs=1"]
     settings = [part for size in sizes for part in ("--set", size)]
     models = []
-    for number, text in enumerate((both, folder, folder / "*.txt*")):
+    for number, texts in enumerate(([both], [folder], [folder / "*.txt*"], [folder / "a.txt", folder / "b.*"])):
         out = tmp_path / f"run{number}"
-        result = call("train", "sn-pcfg-small", "--train", text, "--out", out, *settings)
+        result = call("train", "sn-pcfg-small", *(f"--train={text}" for text in texts), "--out", out, *settings)
         assert result.code == 0, result.err
         assert "; --raw splits it into sentences and words" in result.err
         models.append(load_file(out / "model.safetensors"))
     assert all(models[0][name].equal(model[name]) for model in models for name in model)
-    assert call("show", tmp_path / "run2", "--quiet").lines[0] == "expected uses over 16 sentences"
+    for number in (2, 3):
+        assert call("show", tmp_path / f"run{number}", "--quiet").lines[0] == "expected uses over 16 sentences"
+    again = call("train", "--resume", tmp_path / "run3", "--set", "training.epochs=2")
+    assert again.code == 0, again.err
 
 
 def test_an_option_is_no_file_name(call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,13 @@ def test_words_seen_once_are_learned_from_by_default(call: Call, tmp_path: Path)
         told = call("score", run, stdin="the dog sees a giraffe\n")
         assert "hence <unk>: 1 of 5 words" in told.err
         assert (UNTRAINED in told.err) is keep
+        told = call("score", run, "--closed-vocabulary", stdin="the dog sees a giraffe\n")
+        assert "hence <unk>, whatever their spelling: 1 of 5 words" in told.err
+        assert (UNTRAINED in told.err) is keep
         assert call("score", run, stdin="the dog sees a cat\n").err.count("\n") == 1
 
 
 def test_nothing_is_said_of_runs_that_did_not_note_it(call: Call, tmp_path: Path) -> None:
-    """Nor where spellings are not asked for, or the run has met unknown words."""
+    """Nor where the run has met unknown words."""
     run = make_tiny_run(tmp_path / "run")
     assert UNTRAINED not in call("score", run, stdin="the xyzzy\n").err

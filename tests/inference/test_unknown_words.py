@@ -61,8 +61,9 @@ def test_perplexity_with_spellings_is_that_of_the_scores(folder: Path) -> None:
 
 def test_a_saved_run_keeps_its_spellings(folder: Path, tmp_path: Path) -> None:
     run = load(folder)
-    again = load(run.save(tmp_path / "copy"))
-    assert again.score(["the xqzt followed the cat"]) == run.score(["the xqzt followed the cat"])
+    for closed in (False, True):
+        again = load(load(folder, closed_vocabulary=closed).save(tmp_path / f"copy-{closed}"))
+        assert again.score(["the xqzt followed the cat"]) == run.score(["the xqzt followed the cat"])
 
 
 def test_a_run_without_spellings_scores_the_class(folder: Path) -> None:

@@ -39,7 +39,8 @@ class TrainRequest:
 
     config: Annotated[str | None, arg("CONFIG", "A TOML file, or a built-in name such as sn-pcfg-128.")] = None
     train: Annotated[
-        str | None, opt("--train", "FILE", "Text, one sentence a line (or trees; .gz too); a folder or pattern.")
+        list[str] | None,
+        opt("--train", "FILE", "Text, one sentence a line (or trees; .gz too); a folder or pattern; repeatable."),
     ] = None
     valid: Annotated[str | None, opt("--valid", "FILE", "Validation text; otherwise 5 % is held out.")] = None
     raw: Annotated[bool, flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")] = (
@@ -101,7 +102,8 @@ def command(request: TrainRequest) -> None:
 def settings_of(request: TrainRequest) -> list[str]:
     """Return the settings of --set and of the options that stand for keys; InputError if two contradict."""
     changes = list(request.settings or [])
-    texts = {"data.train": request.train, "data.valid": request.valid}
+    files = request.train[0] if request.train is not None and len(request.train) == 1 else request.train
+    texts = {"data.train": files, "data.valid": request.valid}
     options: dict[str, object] = {**texts, "seed": request.seed}
     refuse_set_twice(changes, options if request.device == "auto" else {**options, "training.device": request.device})
     changes += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in texts.items() if value is not None]
@@ -158,7 +160,7 @@ def _train_seeds(request: TrainRequest, config: "RunConfig | None", folder: Path
     quiet, logs = request.quiet, request.log or ()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("torchrun's processes share one run; train several seeds without it, with --jobs K")
-    if config is not None and config.data.train == "-":
+    if config is not None and "-" in listed(config.data.train):
         raise InputError("--train - can be read once, and --seeds reads it for each run; save it to a file")
     if config is not None and config.data.valid is None:
         note("no --valid: each run holds out sentences of its own, so their perplexities are not comparable", quiet)
@@ -250,9 +252,14 @@ def default_folder(name: str) -> Path:
     return Path("runs") / name
 
 
-def refuse_one_pipe_twice(train: str | None, valid: str | None) -> None:
+def refuse_one_pipe_twice(train: str | tuple[str, ...] | None, valid: str | None) -> None:
     """Raise InputError if both texts are one pipe, which can be read only once."""
-    if train is None or train != valid:
+    if valid is None or valid not in listed(train):
         return
-    if train == "-" or (Path(train).exists() and not (Path(train).is_file() or Path(train).is_dir())):
-        raise InputError(f"{train} is a pipe, so cannot be training and validation text both; save it to a file")
+    if valid == "-" or (Path(valid).exists() and not (Path(valid).is_file() or Path(valid).is_dir())):
+        raise InputError(f"{valid} is a pipe, so cannot be training and validation text both; save it to a file")
+
+
+def listed(files: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the files of a training text, of which there may be one, several or none."""
+    return () if files is None else (files,) if isinstance(files, str) else files

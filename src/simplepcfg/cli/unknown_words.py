@@ -16,7 +16,8 @@ class UnknownWords:
         from simplepcfg.data import unknown_words
 
         self._preprocessing = run.preprocessing
-        self._counts = unknown_words.UnknownWords(run.vocabulary, getattr(run, "spelling", None))
+        spelling, closed = getattr(run, "spelling", None), getattr(run, "closed_vocabulary", False)
+        self._counts = unknown_words.UnknownWords(run.vocabulary, spelling, closed)
 
     def count(self, sentences: Chunk) -> None:
         """Count the unknown words of some more sentences."""

@@ -14,7 +14,13 @@ from simplepcfg.errors import InputError
 
 # A sentence in memory: a string to be split at white space, a list of words, or a tree (nltk's too).
 Item = str | Sequence[str] | SpanTree
-TextSource = str | PathLike[str] | Iterable[Item]  # a file, or sentences in memory
+
+
+class TextFiles(tuple[str, ...]):
+    """Several files, folders or patterns that are one text."""
+
+
+TextSource = str | PathLike[str] | TextFiles | Iterable[Item]  # files, or sentences in memory
 
 
 def read_tokens(
@@ -26,11 +32,15 @@ def read_tokens(
     paragraphs, which are split into sentences. A folder or a pattern stands for all its files (see `expanded`). Remarks
     for the user are appended to `notes`. Raises InputError for a file that cannot be read.
     """
-    if not isinstance(source, str | PathLike):
+    if not isinstance(source, str | PathLike | TextFiles):
         yield from _tokens_in_memory(source, preprocessing)
         return
-    for path in expanded([fspath(source)]):
+    for path in _files(source):
         yield from _tokens_of_file(path, preprocessing, notes, raw)
+
+
+def _files(source: str | PathLike[str] | TextFiles) -> list[str]:
+    return expanded(source if isinstance(source, TextFiles) else [fspath(source)])
 
 
 def _tokens_of_file(path: str, preprocessing: Preprocessing, notes: list[str] | None, raw: bool) -> Iterator[list[str]]:
@@ -51,8 +61,8 @@ def _tokens_of_file(path: str, preprocessing: Preprocessing, notes: list[str] | 
 
 def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[int]]:
     """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped."""
-    if isinstance(source, str | PathLike):
-        for path in expanded([fspath(source)]):
+    if isinstance(source, str | PathLike | TextFiles):
+        for path in _files(source):
             if sniff(path) == "trees":
                 yield from read_breaks(list(read_trees(path)), preprocessing)
             else:

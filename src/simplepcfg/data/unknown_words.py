@@ -21,8 +21,9 @@ UNTRAINED = (
 class UnknownWords:
     """Counts of unknown words over sentences."""
 
-    def __init__(self, vocabulary: Vocabulary, spelling: SpellingModel | None = None) -> None:
+    def __init__(self, vocabulary: Vocabulary, spelling: SpellingModel | None = None, closed: bool = False) -> None:
         self._vocabulary, self._spelling = vocabulary, spelling
+        self._reason = "hence <unk>, whatever their spelling" if closed else "hence <unk>"
         self._words: Counter[str] = Counter()
         self._total = 0
 
@@ -42,6 +43,6 @@ class UnknownWords:
         shown = " ".join(shortened(word) for word, _ in self._words.most_common(SHOWN))
         more = " …" if len(self._words) > SHOWN else ""
         share = f"{unknown:,} of {counted(self._total, 'word')} ({100 * unknown / self._total:.1f} %)"
-        yield f"not in the vocabulary, hence <unk>: {share}: {shown}{more}"
+        yield f"not in the vocabulary, {self._reason}: {share}: {shown}{more}"
         if self._spelling is not None and self._spelling.unknown_tokens == 0:
             yield UNTRAINED

@@ -133,7 +133,7 @@ def _language_model(
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
         "vocabulary": vocabulary_use(run.vocabulary, tokens),
     }
-    if run.spelling is not None:
+    if run.spelling is not None and not run.closed_vocabulary:
         fields["open_vocabulary"] = open_vocabulary(closed, tokens, run.spelling_log_probability)
     if importance:
         sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)

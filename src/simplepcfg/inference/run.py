@@ -501,7 +501,8 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         loaded.config,
         directory=loaded.directory,
         best=loaded.best,
-        spelling=None if closed_vocabulary else loaded.spelling,
+        spelling=loaded.spelling,
+        closed_vocabulary=closed_vocabulary,
         labels=LabelMapping.of_folder(RunFolder(loaded.directory).labels),
     )
     if run.labels is not None:

@@ -19,6 +19,7 @@ from simplepcfg.inference.symbol_report import Usage, Weighted
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.arguments import Sentences, check_arguments
 from simplepcfg.ops.marginals import outside_rows
+from simplepcfg.runs.corpus import training_text
 
 # The run's own text is looked at as far as this, and of sentences that the grammar itself makes, so many are expected;
 # a text that the caller gives is counted to its end.
@@ -74,10 +75,11 @@ def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
     """Return the first sentences of the run's own validation or training text, if it is there, and its name."""
     from simplepcfg.data.tokens import read_tokens
 
-    for name in (run.config.data.valid, run.config.data.train):
-        if name is not None and name != "-" and (Path(name).is_file() or Path(name).is_dir() or glob(name)):
-            tokens = read_tokens(name, run.preprocessing, raw=run.config.data.raw)
-            return list(islice(tokens, OWN_SENTENCES)), name
+    for source in (run.config.data.valid, training_text(run.config.data)):
+        paths = () if source is None else (source,) if isinstance(source, str) else source
+        if source and all(p != "-" and (Path(p).is_file() or Path(p).is_dir() or glob(p)) for p in paths):
+            tokens = read_tokens(source, run.preprocessing, raw=run.config.data.raw)
+            return list(islice(tokens, OWN_SENTENCES)), ", ".join(paths)
     return None, "the grammar itself"
 
 

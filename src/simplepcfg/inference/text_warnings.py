@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.raw_text import paragraph_remark, untokenized_remark
@@ -17,8 +18,8 @@ from simplepcfg.errors import TextWarning
 class TextWarnings:
     """Warns of unknown words, of untokenised text and of several sentences in one: of each kind once for a run."""
 
-    def __init__(self, vocabulary: Vocabulary, spelling: SpellingModel | None) -> None:
-        self._vocabulary, self._spelling = vocabulary, spelling
+    def __init__(self, vocabulary: Vocabulary, spelling: SpellingModel | None, closed: bool) -> None:
+        self._unknown_words = partial(UnknownWords, vocabulary, spelling, closed)
         self._told: set[str] = set()
 
     def look_at(self, name: str, sentences: Sequence[tuple[Sequence[str], Prepared]], plain: bool) -> None:
@@ -32,7 +33,7 @@ class TextWarnings:
             if remark is not None:
                 self._warn("split", f"{name}: the text {remark}; simplepcfg.split_raw splits it into words")
         if "unknown" not in self._told:
-            unknown = UnknownWords(self._vocabulary, self._spelling)
+            unknown = self._unknown_words()
             unknown.count(sentences)
             if remarks := "; ".join(unknown.remarks()):
                 self._warn("unknown", f"{name}: {remarks}")

@@ -39,6 +39,7 @@ class TrainedModel:
         directory: Path | None = None,
         best: Record | None = None,
         spelling: SpellingModel | None = None,
+        closed_vocabulary: bool = False,
         labels: LabelMapping | None = None,
     ) -> None:
         self.model = model.eval()
@@ -47,8 +48,9 @@ class TrainedModel:
         self.directory = directory
         self.best = dict(best or {})
         self.spelling = spelling
+        self.closed_vocabulary = closed_vocabulary  # spellings are kept, but do not count
         self.labels = labels
-        self._text_warnings = TextWarnings(vocabulary, spelling)
+        self._text_warnings = TextWarnings(vocabulary, spelling, closed_vocabulary)
         self._grammar: Kept[Grammar] = Kept()
         self._prefixes: Kept[KeptPrefixes] = Kept()
 
@@ -116,8 +118,8 @@ class TrainedModel:
             return self.model.grammar(batch.words, batch.lengths)  # type: ignore[operator]
 
     def spelling_log_probability(self, token: str) -> float:
-        """Return the log-probability (nats) of a token's spelling: 0 for known words, and without a spelling model."""
-        return spelling_log_probability(self.spelling, self.vocabulary, token)
+        """Return the log-probability (nats) of a token's spelling: 0 for known words, or if spellings do not count."""
+        return 0.0 if self.closed_vocabulary else spelling_log_probability(self.spelling, self.vocabulary, token)
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Return the words of each sentence and their preprocessed form; warn of text that suits the run badly."""

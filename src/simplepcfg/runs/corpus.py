@@ -11,7 +11,7 @@ import torch
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
 from simplepcfg.data.readers import STDIN
 from simplepcfg.data.spelling import SpellingModel
-from simplepcfg.data.tokens import TextSource, read_breaks, read_tokens
+from simplepcfg.data.tokens import TextFiles, TextSource, read_breaks, read_tokens
 from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import Record
@@ -60,7 +60,7 @@ def prepare_corpus(
     of the training sentences beside their ids, `keep_breaks` where punctuation was dropped. Raises InputError if there
     is no usable text.
     """
-    source = train if train is not None else config.train
+    source = train if train is not None else training_text(config)
     if source is None:
         raise InputError("no training text; set data.train to a file of one sentence a line")
     notes: list[str] = []
@@ -129,18 +129,26 @@ def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple
     return np.delete(np.arange(len(lengths)), chosen), chosen
 
 
+def training_text(config: DataConfig) -> str | TextFiles | None:
+    """Return the training file or files of a configuration."""
+    return TextFiles(config.train) if isinstance(config.train, tuple) else config.train
+
+
 def absolute_paths(config: DataConfig) -> DataConfig:
     """Return the configuration with absolute paths, so that a run can be resumed from another working directory."""
-    absolute = {
-        name: str(Path(path).absolute())
-        for name in ("train", "valid")
-        if (path := getattr(config, name)) is not None and path != "-"
-    }
-    return config.model_copy(update=absolute)
+
+    def absolute(paths: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if isinstance(paths, tuple):
+            return tuple(str(Path(path).absolute()) for path in paths)
+        return paths if paths in (None, STDIN) else str(Path(paths).absolute())
+
+    return config.model_copy(update={"train": absolute(config.train), "valid": absolute(config.valid)})
 
 
 def _name(source: TextSource, kind: str) -> str:
     """Return the name of a text in messages: its file, or the kind of text."""
+    if isinstance(source, TextFiles):
+        return ", ".join(source)
     return fspath(source) if isinstance(source, str | PathLike) else f"the {kind} text"
 
 

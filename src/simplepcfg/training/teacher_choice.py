@@ -16,6 +16,7 @@ from torch import Tensor
 from simplepcfg.data.tokens import read_tokens
 from simplepcfg.files import write_json
 from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import training_text
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_tensor_file
@@ -156,7 +157,7 @@ def tree_agreement(runs: Sequence[Path], sentences: Sequence[Sequence[str]], dev
 
 def _sentences(config: RunConfig) -> list[list[str]]:
     """Return the first sentences of the validation text, or of the training text where there is none."""
-    source = config.data.valid or config.data.train
+    source = config.data.valid or training_text(config.data)
     assert source is not None
     usable = (
         tokens

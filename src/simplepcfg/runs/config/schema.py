@@ -21,9 +21,10 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class DataConfig(Preprocessing):
     """The text of a run and how it is split into words."""
 
-    train: str | None = Field(
+    train: str | tuple[str, ...] | None = Field(
         default=None,
-        description="Training file, folder or pattern: one sentence a line, or bracketed trees; `.gz` is read too.",
+        description="Training file, folder or pattern, or a list of these: one sentence a line, or bracketed trees; "
+        "`.gz` is read too.",
     )
     valid: str | None = Field(
         default=None,
