@@ -1,6 +1,7 @@
 """A corpus answered in parts: the same answers as one output has, whatever is killed, and nothing mixed."""
 
 import gzip
+import multiprocessing
 import os
 import random
 import signal
@@ -14,11 +15,18 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
+from simplepcfg.cli import part_processes
 from simplepcfg.cli.corpus import answer_corpus
 from simplepcfg.cli.job import Answers
 from simplepcfg.cli.parse import ParseRequest, prepare
 from simplepcfg.errors import ResourceError
 from tiny_runs import make_tiny_run, tiny_sentences
+
+
+@pytest.fixture(autouse=True)
+def _forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes of commands that are called here, which takes no seconds to start; others are spawned."""
+    monkeypatch.setattr(part_processes, "get_context", lambda _: multiprocessing.get_context("fork"))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +90,7 @@ def test_a_part_that_is_lost_is_written_again_and_no_other(
     assert [name for name, when in times.items() if (tmp_path / name).stat().st_mtime_ns != when] == [lost]
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_kills_at_random_moments_change_nothing(call: Call, tiny_run: Path, tmp_path: Path, kills: int) -> None:
     corpus = tmp_path / "text.txt.gz"
     with gzip.open(corpus, "wt") as stream:

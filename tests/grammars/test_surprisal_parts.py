@@ -67,16 +67,16 @@ def histories(one: SimpleGrammar, words: Sequence[int]) -> dict[tuple[int, ...],
 
 def divergence_and_choice(one: SimpleGrammar, words: Sequence[int], last_only: bool) -> tuple[float, float]:
     """KL over preterminals of the last word, or of all words, and the expected -log P(last word | preterminal)."""
-    emit = one.emissions.of_words(0, V).exp()
+    emit = one.emissions.of_words(0, V).exp().tolist()  # [V, P]
     prior: dict[tuple[int, ...], float] = {}
     for tags, p in histories(one, words[:-1]).items():
         kept = tags[-1:] if last_only else tags
         prior[kept] = prior.get(kept, 0.0) + p
-    posterior = {tags: p * float(emit[words[-1], tags[-1]]) for tags, p in prior.items()}
+    posterior = {tags: p * emit[words[-1]][tags[-1]] for tags, p in prior.items()}
     total = math.fsum(posterior.values())
     posterior = {tags: p / total for tags, p in posterior.items()}
     kl = math.fsum(p * math.log(p / prior[tags]) for tags, p in posterior.items() if p)
-    choice = -math.fsum(p * math.log(float(emit[words[-1], tags[-1]])) for tags, p in posterior.items() if p)
+    choice = -math.fsum(p * math.log(emit[words[-1]][tags[-1]]) for tags, p in posterior.items() if p)
     return kl, choice
 
 
