@@ -4,7 +4,6 @@ Every substitute computes the same in plain PyTorch, or is what the library itse
 """
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from simplepcfg.models import shared_layers, simple_npcfg
 from simplepcfg.ops import capture, deferred_checks
-from simplepcfg.ops.inside import inside, packed_chart, pair_kernels
+from simplepcfg.ops.inside import inside, packed_chart
 from simplepcfg.ops.neural import (
     emissions,
     exponential_kernels,
@@ -174,7 +173,6 @@ def write_at_once(self: background_writer.BackgroundWriter, job: Callable[[], No
 
 
 STEP_PIECES = (
-    Piece("pair kernels of the inside algorithm", (pair_kernels,), ((packed_chart, "LEAST_TILES", sys.maxsize),)),
     Piece(
         "capture of steps as CUDA graphs",
         (capture, deferred_checks, CapturedGradient, BatchGradientRunner),
@@ -237,8 +235,4 @@ def interpreted() -> AbstractContextManager[None]:
         return precision == "bf16"
 
     modules = (emissions, residual, rules, feature_inside)
-    small = {"LEAST_TILES": 1, "STATES_AT_ONCE": 4, "PAIRED_STATES": 4, "PAIRED_STATES_BACK": 4, "PAIRED_FROM": 2}
-    return changed(
-        *((module, "runs_fused", fused) for module in modules),
-        *((packed_chart, name, value) for name, value in small.items()),
-    )
+    return changed(*((module, "runs_fused", fused) for module in modules), (packed_chart, "STATES_AT_ONCE", 4))
