@@ -12,7 +12,6 @@ import pytest
 from command_calls import Call
 from reproduce_cases import SMALL, no_training, results, write_text
 from simplepcfg import load
-from simplepcfg.benchmarking import timing
 from simplepcfg.errors import ResourceError
 from simplepcfg.plans import runner
 from simplepcfg.training.reporting.progress import Reporter, StepReport
@@ -236,28 +235,3 @@ def test_a_result_cut_short_by_a_crash_is_done_again(call: Call, data: Path, tmp
     (tmp_path / "results.jsonl").write_text(whole[:-40])
     assert call(*asked).code == 0
     assert [record["row"] for record in results(tmp_path)] == ["random", "oracle"]
-
-
-@pytest.mark.usefixtures("nothing_to_collect")
-def test_speed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a process of its own for the memory of each backend, which tests/benchmarking measures."""
-    monkeypatch.setattr("simplepcfg.benchmarking.inside.peak_on_cpu", lambda *_: 1e6)
-    monkeypatch.setitem(timing.PRODUCT_SIZE, "cpu", 256)
-    monkeypatch.setitem(timing.COPIED_NUMBERS, "cpu", 1 << 20)
-    out = tmp_path / "out"
-    asked = ["reproduce", "speed", "--out", out, "--rows", "2x4x4x8", "--device", "cpu"]
-    first = call(*asked)
-    assert first.code == 0
-    assert "2x4x4x8" in first.out
-    measured = (out / "results.jsonl").read_text()
-    (out / "table.csv").write_text("when,machine\nnow,here\n")  # as of a version that had other columns
-    again = call(*asked)
-    assert (again.code, again.out) == (0, first.out)
-    assert (out / "results.jsonl").read_text() == measured
-    page = (out / "table.md").read_text()
-    assert "| 2x4x4x8 | ours | torch | fp32 | eager |" in page
-    published = "| 16x40x8192x16384 | FlashInside | paper\\_recompute | fp32 | eager | – | – | – | 39 | – | 1 | – |"
-    assert published in page
-    rows = list(csv.DictReader((out / "table.csv").open()))
-    assert [row["backend"] for row in rows[:3]] == ["log_sum_exp", "log_einsum_exp", "torch"]
-    assert float(rows[0]["speed_ratio"]) == 1.0  # no ratio of memory: so small a pass may not grow the process at all

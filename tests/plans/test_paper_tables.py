@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.plans.jobs import Job, Text, job_config
-from simplepcfg.plans.tables import TABLES, PaperTable, Row, paper_table, speed_rows
+from simplepcfg.plans.tables import TABLES, PaperTable, Row, paper_table
 
 # Model, states, figure and, where the table has one, perplexity, as printed.
 LM = """
@@ -58,16 +58,6 @@ SN-PCFG | 8192 | 41.2 ± 3.5 (288.2 ± 11.7) | 43.3 ± 9.9 (259.9 ± 70.2) | 46.
 SC-PCFG | 512 | 38.4 ± 7.4 | 47.9 ± 1.2 | 47.7 ± 1.0
 SC-PCFG | 2048 | 42.9 ± 2.9 | 49.9 ± 1.7 | 49.1 ± 1.0
 """
-SPEED = {  # N and n: relative speed and memory
-    "log-sum-exp": {(512, 20): ("1", "100"), (512, 40): ("1", "50")},
-    "log-einsum-exp": {
-        (512, 20): ("4.8", "3"),
-        (8192, 20): ("1", "2"),
-        (512, 40): ("16", "3"),
-        (8192, 40): ("1", "2.4"),
-    },
-    "FlashInside": {(512, 20): ("9.5", "1"), (8192, 20): ("6", "1"), (512, 40): ("44", "1"), (8192, 40): ("39", "1")},
-}
 OURS = {  # rows that the paper's table does not have
     "lm": set(),
     "parsing": {"left-branching", "random", "tn-pcfg-250", "sn-pcfg-ie"},
@@ -109,15 +99,6 @@ def test_several_languages() -> None:
         found.append([row.model, row.size, *cells])
     assert found == printed(MULTILINGUAL)
     assert paper_table("multilingual").languages == ["chinese", "french", "german"]
-
-
-def test_speed() -> None:
-    found = {row.name: row for row in speed_rows()}
-    assert list(found) == list(SPEED)
-    for name, settings in SPEED.items():
-        assert found[name].speed == {f"N = {states}, n = {n}": cell[0] for (states, n), cell in settings.items()}
-        assert found[name].memory == {f"N = {states}, n = {n}": cell[1] for (states, n), cell in settings.items()}
-        assert found[name].source
 
 
 @pytest.mark.parametrize("name", TABLES)

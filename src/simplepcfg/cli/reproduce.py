@@ -12,11 +12,10 @@ from simplepcfg.cli.requests import opt
 from simplepcfg.errors import InputError
 
 NAME = "reproduce"
-SEEDS = 4
 SUMMARY = "The paper's tables, beside its figures."
 
 
-PaperTableName = Literal["lm", "parsing", "multilingual", "speed"]
+PaperTableName = Literal["lm", "parsing", "multilingual"]
 
 
 def command(
@@ -24,12 +23,8 @@ def command(
     data: Annotated[
         Path | None, opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it.")
     ] = None,
-    rows: Annotated[
-        list[str] | None, opt("--rows", "A,B", "Only these rows; for speed, sizes such as 16x20x512x1024.")
-    ] = None,
-    seeds: Annotated[
-        int | None, opt("--seeds", "N", f"Runs a row, of seeds 1 to N.  [default: {SEEDS}]", min=1)
-    ] = None,
+    rows: Annotated[list[str] | None, opt("--rows", "A,B", "Only these rows.")] = None,
+    seeds: Annotated[int, opt("--seeds", "N", "Runs a row, of seeds 1 to N.", min=1)] = 4,
     out: Annotated[
         Path | None, opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]")
     ] = None,
@@ -59,42 +54,31 @@ def command(
       simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
       simplepcfg reproduce parsing --data data/wsj --rows right-branching --predictions s-diora=s-diora.trees
       simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
-      simplepcfg reproduce speed --out reproduction/speed
     """
     chosen = _names(rows)
     place = out if out is not None else Path("reproduction") / table
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
-    if table == "speed":
-        if data is not None or settings or seeds is not None or predictions:
-            raise InputError(
-                "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
-            )
-        from simplepcfg.plans.speed import reproduce_speed, speed_table
+    if data is None:
+        raise InputError(f"{table} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
+    from simplepcfg.plans.lines import result_table
+    from simplepcfg.plans.runner import reproduce
+    from simplepcfg.plans.tables import paper_table
+    from simplepcfg.training.reporting.reporters import make_reporter
 
-        measured = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
-        results_console().print(speed_table(measured).rich())
-    else:
-        if data is None:
-            raise InputError(f"{table} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
-        from simplepcfg.plans.lines import result_table
-        from simplepcfg.plans.runner import reproduce
-        from simplepcfg.plans.tables import paper_table
-        from simplepcfg.training.reporting.reporters import make_reporter
-
-        lines = reproduce(
-            table,
-            data,
-            place,
-            rows=chosen,
-            seeds=SEEDS if seeds is None else seeds,
-            settings=settings or (),
-            predictions=predictions or (),
-            device=device,
-            make_reporter=lambda: make_reporter(quiet),
-            remark=lambda text: note(text, quiet),
-        )
-        results_console().print(result_table(paper_table(table), lines).rich())
+    lines = reproduce(
+        table,
+        data,
+        place,
+        rows=chosen,
+        seeds=seeds,
+        settings=settings or (),
+        predictions=predictions or (),
+        device=device,
+        make_reporter=lambda: make_reporter(quiet),
+        remark=lambda text: note(text, quiet),
+    )
+    results_console().print(result_table(paper_table(table), lines).rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
 
 

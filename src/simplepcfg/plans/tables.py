@@ -80,40 +80,12 @@ class PaperTable:
         return [row for row in self.rows if names is None or row.name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedRow:
-    """An algorithm of the paper's table of speed and memory; figures by `setting_name`."""
-
-    name: str
-    backend: str  # of the benchmark, measured in fp32
-    speed: Mapping[str, str]
-    memory: Mapping[str, str]
-    source: str
-
-
 @cache
 def paper_table(name: str) -> PaperTable:
     """Return the table of this name, one of `TABLES`."""
     values = _tables()[name]
     rows = tuple(_row(entry) for entry in values["rows"])
     return PaperTable(name, values["title"], values["metric"], tuple(values["settings"]), rows)
-
-
-@cache
-def speed_rows() -> tuple[SpeedRow, ...]:
-    """Return the rows of the table `speed` in the paper's order."""
-    return tuple(SpeedRow(**entry) for entry in _tables()["speed"]["rows"])
-
-
-def speed_title() -> str:
-    """Return the title of the table `speed`."""
-    title: str = _tables()["speed"]["title"]
-    return title
-
-
-def setting_name(nonterminals: int, n: int) -> str:
-    """Return the name of a setting of the table `speed` in tables.toml."""
-    return f"N = {nonterminals}, n = {n}"
 
 
 @cache
