@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "fitting": {"errors", "data", "runs", "training", "inference"},
     "reports": FLOORS | {"inference"},
     "serving": FLOORS | {"inference"},
-    "plans": FLOORS | {"training", "inference"},
+    "plans": FLOORS | {"benchmarking", "training", "inference"},
 }
 TOP = {"cli", "__main__"}
 # The folders of ops in the order of their imports: each may import those before it and the files at the root of ops,

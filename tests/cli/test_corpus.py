@@ -1,7 +1,6 @@
 """A corpus answered in parts: the same answers as one output has, whatever is killed, and nothing mixed."""
 
 import gzip
-import multiprocessing
 import os
 import random
 import signal
@@ -15,18 +14,11 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
-from simplepcfg.cli import part_processes
 from simplepcfg.cli.corpus import answer_corpus
 from simplepcfg.cli.job import Answers
 from simplepcfg.cli.parse import ParseRequest, prepare
 from simplepcfg.errors import ResourceError
 from tiny_runs import make_tiny_run, tiny_sentences
-
-
-@pytest.fixture(autouse=True)
-def _forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the processes of commands that are called here, which takes no seconds to start; others are spawned."""
-    monkeypatch.setattr(part_processes, "get_context", lambda _: multiprocessing.get_context("fork"))
 
 
 @pytest.fixture(scope="module")

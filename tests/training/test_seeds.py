@@ -1,7 +1,5 @@
 """Several seeds of one configuration: the same runs as by themselves, resumed, and kept apart when one fails."""
 
-import multiprocessing
-import os
 import signal
 from pathlib import Path
 
@@ -12,12 +10,10 @@ from simplepcfg.errors import InputError
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import load_run
-from simplepcfg.training import seeds, side_by_side, start
+from simplepcfg.training import seeds, start
 from simplepcfg.training.seeds import SeedsFailed, SeedsFolder, train_seeds
 from simplepcfg.training.signals import Interrupted
 from tiny_runs import SETTINGS, tiny_sentences
-
-FORKING = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
 
 
 @pytest.fixture(autouse=True)
@@ -108,12 +104,7 @@ def test_an_interruption_stops_all_and_resume_goes_on(
     assert len(train_seeds(None, folder)) == 3
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_mistake_of_all_leaves_the_folder_free(
-    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Both fail before they compute anything; in new processes, as above, importing torch would take seconds each.
-    monkeypatch.setattr(side_by_side.multiprocessing, "get_context", lambda _: FORKING)
+def test_a_mistake_of_all_leaves_the_folder_free(config: RunConfig, tmp_path: Path) -> None:
     wrong = config.model_copy(update={"data": config.data.model_copy(update={"train": str(tmp_path / "none.txt")})})
     for jobs in (1, 2):
         with pytest.raises((InputError, SeedsFailed), match=r"none\.txt"):

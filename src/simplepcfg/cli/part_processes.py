@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -39,7 +39,9 @@ def write_parts(
     parts: Iterator[Part], prepare: Prepare, request: Request, devices: list[str]
 ) -> Iterator[tuple[Part, list[str]]]:
     """Yield each part once its file is written, with the remarks on it; the next part is read in the meantime."""
-    context = get_context("spawn")
+    from simplepcfg.runs.processes import process_context
+
+    context = process_context("simplepcfg.inference.run")
     processes: dict[Connection, BaseProcess] = {}
     busy: dict[Connection, Part | None] = {}
     idle: list[Connection] = []

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, TypeVar
 
+from simplepcfg.runs.processes import process_context
 from simplepcfg.training.signals import Interrupted, StopSignals
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def run_side_by_side(
     one did: SIGINT and SIGTERM are passed on to every process once, and no further one is started; a second signal is
     passed on, too, and stops them at once. A process that dies is an error of its task alone.
     """
-    context = multiprocessing.get_context("spawn")
+    context = process_context("simplepcfg.training.start")
     messages = context.Queue()
     waiting = list(tasks)
     running: dict[str, BaseProcess] = {}
