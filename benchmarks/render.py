@@ -1,6 +1,6 @@
-"""Fill the measured tables of the documentation from results/*.csv; no number in them is typed by hand.
+"""Fill the measured tables of the documentation from results/*.csv, and write the page of configuration keys.
 
-    python benchmarks/render.py            # rewrite the README
+    python benchmarks/render.py            # rewrite the pages
     python benchmarks/render.py --check    # say whether it is up to date, and change nothing
 
 A table stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`, where NAME is one of TABLES in
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from configuration_page import config_reference
 from result_tables import TABLES
 from table_format import Row, Table, cell, is_number
 
@@ -31,6 +32,7 @@ PAGES = tuple(
         "docs/linguists.md",
     )
 )
+CONFIGURATION = Path(__file__).parent.parent / "docs" / "configuration.md"
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.
 PROVENANCE = {
@@ -52,9 +54,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
     check = parser.parse_args().check
     stale = 0
-    for page in PAGES:
+    for page in (*PAGES, CONFIGURATION):
         before = page.read_text(encoding="utf-8")
-        after = render(before)
+        after = config_reference() if page == CONFIGURATION else render(before)
         if after == before:
             continue
         stale += 1

@@ -11,9 +11,9 @@ import pytest
 import torch
 import typer
 
+from configuration_page import config_reference
 from simplepcfg.cli.main import app
 from simplepcfg.runs.config.files import builtin_configs
-from simplepcfg.runs.config.reference import config_reference
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -116,7 +116,7 @@ def test_every_command_and_configuration_is_named() -> None:
 
 def test_configuration_page_is_current() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert page == config_reference(), "run: python -m simplepcfg.runs.config.reference > docs/configuration.md"
+    assert page == config_reference(), "run: python benchmarks/render.py"
 
 
 @pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)

@@ -85,7 +85,7 @@ def test_rows(arguments: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_failures(arguments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece that cannot be left out, or whose substitute has another loss, is named and leaves the others alone."""
-    halved = (machinery_pieces.simple_npcfg, "rule_softmax", lambda logits: logits.softmax(-1) / 2)
+    halved = (machinery_pieces.simple_npcfg, "root_probabilities", lambda logits, shards: logits.softmax(-1) / 2)
     pieces = (
         machinery_pieces.Piece("broken", (), ((step, "Gradients", None),)),
         machinery_pieces.Piece("halved", (), (halved,)),

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from configuration_page import INHERITED, config_reference
 from simplepcfg import __version__
 from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS
 from simplepcfg.runs.config.files import builtin_configs, load_config, parse_value, save_config
 from simplepcfg.runs.config.keys import all_keys, nearest_key
-from simplepcfg.runs.config.reference import INHERITED, config_reference
 from simplepcfg.runs.config.schema import RunConfig
 
 

@@ -1,4 +1,4 @@
-"""The reference page of configuration keys, generated from the code."""
+"""The page of configuration keys, docs/configuration.md, made from the code; render.py writes it."""
 
 from typing import Literal, get_args, get_origin
 
@@ -39,7 +39,7 @@ Change a key of a built-in configuration on the command line:
 
 In a file each section below is a table; in the environment a key is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable
 `SIMPLEPCFG_…` that names no key is refused. Command line beats environment beats file beats default. Paths are relative
-to the folder from which the command is run. `python -m simplepcfg.runs.config.reference` writes this page."""
+to the folder from which the command is run. `python benchmarks/render.py` writes this page."""
 
 
 HEADER = ("| key | type | default | meaning |", "|---|---|---|---|")
@@ -146,7 +146,3 @@ def _limits(limits: tuple[object, ...]) -> str:
         if (bound := getattr(item, name, None)) is not None and bound < 2**31
     ]
     return f" ({', '.join(bounds)})" if bounds else ""
-
-
-if __name__ == "__main__":
-    print(config_reference(), end="")
