@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed
 
+from simplepcfg.inference.run import load
 from simplepcfg.runs.checkpoint import Checkpoint
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.run_folder import RunFolder
@@ -54,9 +56,12 @@ class Processes:
             for rank, code in enumerate(codes)
         ]
 
-    def train(self, text: Path, out: Path, *settings: str, sabotage: str = "none") -> list[tuple[int, str, str]]:
+    def train(
+        self, text: Path, out: Path, *settings: str, sabotage: str = "none", processes: int = 2
+    ) -> list[tuple[int, str, str]]:
         changes = [part for setting in (*TOY_SETTINGS, *settings) for part in ("--set", setting)]
-        return self.run("train", sabotage, "sn-pcfg-small", "--train", str(text), "--out", str(out), *changes)
+        command = ["sn-pcfg-small", "--train", str(text), "--out", str(out), *changes]
+        return self.run("train", sabotage, *command, processes=processes)
 
     def close(self) -> None:
         os.killpg(self._driver.pid, signal.SIGKILL)
@@ -98,10 +103,12 @@ def make_small(make_config, *settings: str):
     return load_config("sn-pcfg-small", changes, environment={})
 
 
-def test_gradients_equal_those_of_one_process(two: Processes, tmp_path: Path) -> None:
-    ended = two.run("gradients", str(tmp_path / "worst"))
-    assert [code for code, _, _ in ended] == [0, 0], ended
-    assert float((tmp_path / "worst").read_text()) < 1e-5
+@pytest.mark.parametrize("processes", [2, 4])
+def test_gradients_equal_those_of_one_process(two: Processes, tmp_path: Path, processes: int) -> None:
+    ended = two.run("gradients", str(tmp_path / "worst"), processes=processes)
+    assert all(code == 0 for code, _, _ in ended), ended
+    for case, (worst, dtype) in json.loads((tmp_path / "worst").read_text()).items():
+        assert worst < (1e-10 if dtype == "torch.float64" else 1e-5), (case, worst)
 
 
 @pytest.mark.parametrize("processes", [2, 4])
@@ -121,6 +128,24 @@ def test_two_processes_train_as_one(two: Processes, text_file: Path, alone: Path
     assert leftovers(tmp_path / "run") == []
     config = (alone / "config.toml").read_bytes()
     assert (tmp_path / "run" / "config.toml").read_bytes() == config
+
+
+@pytest.mark.parametrize("mesh", [(1, 2), (2, 2)])
+def test_a_mesh_trains_as_one(two: Processes, text_file: Path, alone: Path, tmp_path: Path, mesh: tuple) -> None:
+    folder = tmp_path / "run"
+    ended = two.train(text_file, folder, f"training.mesh={list(mesh)}", processes=mesh[0] * mesh[1])
+    assert all(code == 0 for code, _, _ in ended), ended
+    assert "each with 1 / 2 of the grammar" in ended[0][2]
+    assert all(other[1:] == ("", "") for other in ended[1:]), ended
+    assert_same_metrics(alone, folder)
+    parts = sorted(file.name for file in folder.glob("checkpoint-*"))
+    assert [name.partition("-of-")[0][-2:] for name in parts] == ["-1", "-2"]
+    one, whole = Checkpoint.load(RunFolder(alone).checkpoint), Checkpoint.load(RunFolder(folder).checkpoint)
+    for tensors, others in ((one.weights, whole.weights), (one.optimizer, whole.optimizer)):
+        assert tensors.keys() == others.keys()
+        for name, tensor in tensors.items():
+            torch.testing.assert_close(others[name], tensor, rtol=1e-3, atol=1e-5)
+    assert load(folder).parse(["the dog sleeps here"])
 
 
 def assert_same_epochs(one: Path, other: Path) -> None:

@@ -150,7 +150,7 @@ def test_processes_share_a_batch_and_a_machine(make_config, monkeypatch) -> None
     corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), Vocabulary.from_sentences([["a"]]))
     monkeypatch.setattr(memory_estimate, "available_memory", lambda device: 2**33)
     alone = memory_estimate.require_memory(make_config(), corpus, torch.device("cpu"))
-    two = memory_estimate.require_memory(make_config(), corpus, torch.device("cpu"), processes=2, here=2)
+    two = memory_estimate.require_memory(make_config(), corpus, torch.device("cpu"), (2, 1), here=2)
     assert two.size < alone.size
     assert "of 4.0 GiB free" in two.note
 

@@ -36,7 +36,7 @@ class Side:
         groups = [LearningRateGroup(parameters[:1], 1.0), LearningRateGroup(parameters[1:], 0.25)]
         config = TrainingConfig(**{"betas": BETAS, "weight_decay": 0.1, **settings})
         if on_host:
-            self.update = HostUpdate(config, groups, self.counters, self.ema)
+            self.update = HostUpdate(config, groups, self.gradients, self.counters, self.ema)
         else:
             self.update = DeviceUpdate(config, groups, self.gradients, self.counters, FakeCapturer(), self.ema)
 

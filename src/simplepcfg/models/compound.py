@@ -1,6 +1,7 @@
 """Compound models: rules that depend on a latent vector z of each sentence, and an encoder for q(z | x)."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -101,6 +102,28 @@ class CompoundModel(nn.Module):
         self.encoder = SentenceEncoder(vocabulary_size, config.encoder, config.latent)
         self.latent = config.latent
         self.precision = None
+        self._part: tuple[int, Tensor] | None = None  # size of a batch that processes share, and this one's sentences
+
+    def take_part(self, total: int, places: Sequence[int]) -> None:
+        """Draw the noise of `loss` for a batch of `total` sentences, of which this process has those at `places`.
+
+        So every process has the random state of one that computes the whole batch, and each sentence has its noise.
+        """
+        own = next(self.parameters())
+        rows = self._part[1] if self._part is not None else torch.zeros(0, dtype=torch.int64, device=own.device)
+        if len(rows) < total:
+            rows = torch.zeros(total, dtype=torch.int64, device=own.device)
+        rows[: len(places)] = torch.tensor(places, dtype=torch.int64)  # in place, as a captured step reads it
+        self._part = (total, rows)
+        if not places:
+            self._noise(own.new_empty(0, self.latent))
+
+    def _noise(self, like: Tensor) -> Tensor:
+        """Draw standard normal noise of the shape of `like`, [B, Z]."""
+        if self._part is None or not self.training:
+            return torch.randn_like(like)
+        total, rows = self._part
+        return like.new_empty(total, self.latent).normal_()[rows[: len(like)]]
 
     def grammar_of(self, z: Tensor) -> Grammar:
         """Return the grammars of sentence vectors [B, Z], as one batch of rules."""
@@ -135,7 +158,7 @@ class CompoundModel(nn.Module):
         sum over its spans.
         """
         posterior = self.posterior(words, lengths)
-        z = posterior.reparameterise(torch.randn_like(posterior.mean))
+        z = posterior.reparameterise(self._noise(posterior.mean))
         divergence = posterior.divergence()
         if self.shards is not None:  # every process computes it, and together they count its gradient once
             divergence = divergence.detach() + (divergence - divergence.detach()) / self.shards.size

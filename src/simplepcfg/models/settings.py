@@ -1,7 +1,7 @@
 """Settings of models: fields with their description for the page of keys, base classes, checks, and tensor sizes."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from simplepcfg.errors import InputError
@@ -48,6 +48,11 @@ class ModelSizes:
     network_keys: str = "model.embedding or model.nonterminals"
     rule_keys: str = "model.nonterminals and model.preterminals"
     tag_keys: str = "model.preterminals"
+
+    def divided(self, shards: int) -> "ModelSizes":
+        """Return the sizes of one of so many processes that share the symbols."""
+        names = ("activations", "rules", "tags", "span_numbers", "word_numbers")
+        return replace(self, **{name: -(-getattr(self, name) // shards) for name in names})
 
 
 # A matrix with this many rows and columns fits no machine, so that a larger number is a mistake.

@@ -18,6 +18,18 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
+def join_parts(parts: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
+    """Return the whole tensor from the parts that ``Shards.own`` gives each process, for groups of ``counts`` rows."""
+    sizes = [count // len(parts) for count in counts]
+    by_group = zip(*(part.split(sizes) for part in parts), strict=True)
+    return torch.cat([piece for group in by_group for piece in group])
+
+
+def own_part(whole: Tensor, counts: Sequence[int], rank: int, size: int) -> Tensor:
+    """Return the part of process ``rank`` of a tensor that has groups of ``counts`` rows."""
+    return torch.cat([group.chunk(size)[rank] for group in whole.split(list(counts))])
+
+
 @dataclass(frozen=True, slots=True)
 class Shards:
     """The processes that share a grammar, each of which holds an equal part of its symbols."""
@@ -31,10 +43,9 @@ class Shards:
         """Return the shards of a process group."""
         return cls(group, dist.get_rank(group), dist.get_world_size(group))
 
-    def own(self, whole: Tensor, counts: Sequence[int], dim: int = 0) -> Tensor:
-        """Return this process's part of a tensor that has groups of ``counts`` rows along ``dim``."""
-        parts = whole.split(list(counts), dim)
-        return torch.cat([part.chunk(self.size, dim)[self.rank] for part in parts], dim)
+    def own(self, whole: Tensor, counts: Sequence[int]) -> Tensor:
+        """Return this process's part of a tensor that has groups of ``counts`` rows."""
+        return own_part(whole, counts, self.rank, self.size)
 
     def gather(self, own: Tensor, counts: Sequence[int] | None = None, dim: int = -1) -> Tensor:
         """Return the whole tensor of which each process has a part along ``dim``; differentiable.

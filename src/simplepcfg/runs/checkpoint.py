@@ -1,16 +1,19 @@
 """Checkpoints: one file from which training resumes exactly where it stood."""
 
 import math
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.shards import own_part
+from simplepcfg.runs.checkpoint_shards import ShardPlace, read_shards, remove_old_shards
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.tensor_files import (
     host_copy,
@@ -78,6 +81,7 @@ class TrainingState(BaseModel):
     metrics_bytes: int = 0
     metrics_crc32: int = 0  # of these bytes
     seconds: float = 0.0
+    saves: int = 0  # checkpoints of shards so far, which number their files
 
     def ended_by(self, settings: TrainingConfig) -> str | None:
         """Return why a run has ended, "patience", "epochs" or "max_minutes", or None if it has not."""
@@ -110,25 +114,71 @@ class Checkpoint:
     random: dict[str, torch.Tensor]
     ema: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if training.ema_decay is set
     vocabulary: str | None = None  # checksum of the vocabulary
+    shard: ShardPlace | None = None  # which rows the tensors have, where processes share a grammar
 
-    def save(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
-        """Replace the checkpoint file atomically; `renaming` is entered while the file is renamed."""
+    def save(
+        self,
+        path: Path,
+        renaming: Callable[[], AbstractContextManager[object]] = nullcontext,
+        seconds: float = math.inf,
+    ) -> None:
+        """Replace the checkpoint file atomically; `renaming()` is entered while a file is renamed.
+
+        Of processes that share a grammar, each writes its symbols, and the first one then the rest with the names of
+        these files; it waits for them for so many seconds at most.
+        """
         tensors = {
             f"{prefix}/{name}": tensor
             for prefix, attribute in GROUPS.items()
             for name, tensor in getattr(self, attribute).items()
         }
-        write_tensor_file(path, tensors, self.state.model_dump(), renaming, self.vocabulary)
+        record, shard, number = self.state.model_dump(), self.shard, self.state.saves
+        if shard is not None:
+            own = {name: tensor for name, tensor in tensors.items() if shard.is_sharded(name, tensor)}
+            write_tensor_file(shard.file(path, number), own, {"number": number}, renaming(), self.vocabulary)
+            if shard.rank:
+                return
+            tensors = {name: tensor for name, tensor in tensors.items() if name not in own}
 
-    def save_best(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
-        """Write the weights of the best epoch as a model, if an epoch has been finished."""
+            def check() -> None:
+                with renaming():
+                    pass
+
+            record["shards"] = shard.record(path, number, check, seconds)
+        write_tensor_file(path, tensors, record, renaming(), self.vocabulary)
+        remove_old_shards(path, record.get("shards"), number)
+
+    def save_best(
+        self,
+        path: Path,
+        renaming: AbstractContextManager[object] | None = None,
+        weights: dict[str, torch.Tensor] | None = None,
+    ) -> None:
+        """Write the weights of the best epoch, or `weights`, as a model, if an epoch has been finished."""
         if self.state.best is not None:
-            write_tensor_file(path, self.best_weights, self.state.best.model_dump(), renaming, self.vocabulary)
+            tensors = self.best_weights if weights is None else weights
+            write_tensor_file(path, tensors, self.state.best.model_dump(), renaming, self.vocabulary)
+
+    def part(self, shard: ShardPlace) -> "Checkpoint":
+        """Return this whole checkpoint with the rows of one of several processes that share a grammar."""
+        parts: dict[str, Any] = {
+            attribute: {
+                name: own_part(tensor, shard.groups[name.split("/")[0]], shard.rank, shard.size)
+                if shard.is_sharded(f"{prefix}/{name}", tensor)
+                else tensor
+                for name, tensor in getattr(self, attribute).items()
+            }
+            for prefix, attribute in GROUPS.items()
+        }
+        return replace(self, **parts, shard=shard)
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a checkpoint; raise InputError if it is damaged or of another version."""
         tensors, record, vocabulary = read_checked_tensor_file(path)
+        shards = record.pop("shards", None)
+        if shards is not None:
+            tensors |= read_shards(path, shards)
         groups: dict[str, dict[str, torch.Tensor]] = {attribute: {} for attribute in GROUPS.values()}
         for name, tensor in tensors.items():
             prefix, _, rest = name.partition("/")
@@ -137,7 +187,7 @@ class Checkpoint:
             groups[GROUPS[prefix]][rest] = tensor
         try:
             state = TrainingState.model_validate(record)
-            return cls(state, **groups, vocabulary=vocabulary)
+            return cls(state, vocabulary=vocabulary, **groups)  # type: ignore[arg-type]
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             raise InputError(f"{path}: the record's {place} does not fit; it was written by another version") from None
@@ -151,10 +201,12 @@ def capture(
     device: torch.device,
     ema: Mapping[str, torch.Tensor],
     vocabulary: str | None = None,
+    shard: ShardPlace | None = None,
 ) -> Checkpoint:
     """Return a checkpoint with copies, on the CPU, of everything that training changes.
 
-    `ema` are the averaged weights by name, empty if none are kept; `vocabulary` is the checksum of the vocabulary.
+    `ema` are the averaged weights by name, empty if none are kept; `vocabulary` is the checksum of the vocabulary;
+    `shard` says which rows a sharded model has.
     """
     moments = host_copy(
         {
@@ -168,7 +220,7 @@ def capture(
         random["cuda"] = torch.cuda.get_rng_state(device)
     weights = host_copy(model.state_dict())
     copied = host_copy(ema)
-    return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random, copied, vocabulary)
+    return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random, copied, vocabulary, shard)
 
 
 def restore(

@@ -122,12 +122,17 @@ def stored_shapes(path: Path) -> dict[str, list[int]]:
 
 def stored_vocabulary(path: Path) -> str | None:
     """Return the checksum of the vocabulary by the header alone; None if there is no checksum or no header."""
+    return stored_metadata(path).get("vocabulary")
+
+
+def stored_metadata(path: Path) -> dict[str, str]:
+    """Return the metadata of a file by the header alone, empty if there is no header."""
     try:
         _refuse_larger_than_memory(path)
         with safe_open(path, framework="pt") as stream:
-            return (stream.metadata() or {}).get("vocabulary")
+            return stream.metadata() or {}
     except (SafetensorError, OSError):
-        return None
+        return {}
 
 
 def is_kind_of_file(path: str | os.PathLike[str], kind: str) -> bool:

@@ -1,11 +1,13 @@
 """Checkpoints of a run in progress: when one is due, and writing it while training goes on."""
 
 import time
+from collections.abc import Callable
 
 import torch
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.runs.checkpoint import TrainingState, capture
+from simplepcfg.runs.checkpoint_shards import ShardPlace
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.metrics import JsonLines
 from simplepcfg.runs.run_folder import RunFolder
@@ -28,7 +30,9 @@ class CheckpointSaver:
         ema: WeightEMA,
         step: Step,
         vocabulary: Vocabulary,
+        shard: ShardPlace | None = None,
     ) -> None:
+        self._shard = shard
         self._folder, self._settings, self._vocabulary = folder, settings, vocabulary
         self._model, self._ema, self._step = model, ema, step
         self._writer = BackgroundWriter()
@@ -38,22 +42,28 @@ class CheckpointSaver:
         """Return the seconds since the run began, those of earlier sessions included."""
         return state.seconds + time.monotonic() - self._clock
 
-    def is_due(self, step: int) -> bool:
-        """Return whether a checkpoint is due after this many steps, by steps or by the clock."""
+    def is_due(self, step: int, agreed: Callable[[int], int] = int) -> bool:
+        """Return whether a checkpoint is due after this many steps, by steps or by the clock.
+
+        Of processes that share a grammar all must save, so that they agree about the clock, before a line of metrics:
+        `agreed` returns the largest number that a process gives.
+        """
         settings = self._settings
-        by_steps = settings.checkpoint_steps and step % settings.checkpoint_steps == 0
+        by_steps = bool(settings.checkpoint_steps and step % settings.checkpoint_steps == 0)
         waited = time.monotonic() - self._last_save
-        by_clock = settings.checkpoint_minutes and waited >= 60 * settings.checkpoint_minutes
-        return bool(by_steps or by_clock)
+        by_clock = bool(settings.checkpoint_minutes and waited >= 60 * settings.checkpoint_minutes)
+        if self._shard is None:
+            return by_steps or by_clock
+        return by_steps or (step % settings.log_every == 0 and agreed(by_clock) > 0)
 
     def save(
         self,
         state: TrainingState,
         best_weights: dict[str, torch.Tensor],
         metrics: JsonLines,
-        with_model: bool = False,
+        model_weights: dict[str, torch.Tensor] | None = None,
     ) -> None:
-        """Begin to write a checkpoint and, with `with_model`, the best weights as the model.
+        """Begin to write a checkpoint and, where they are given, whole weights as the model.
 
         The metrics are synced to the disk first, because the checkpoint records their length. The model is written
         last, since it can be restored from the checkpoint.
@@ -62,6 +72,7 @@ class CheckpointSaver:
         copy_to_state(self._step.counters.read(), state)
         state.metrics_bytes, state.metrics_crc32 = metrics.sync()
         state.seconds = self.elapsed_seconds(state)
+        state.saves += self._shard is not None
         self._clock = self._last_save = time.monotonic()
         checkpoint = capture(
             state,
@@ -71,12 +82,14 @@ class CheckpointSaver:
             self._step.device,
             self._ema.state(),
             self._vocabulary.checksum,
+            self._shard,
         )
 
         def write() -> None:
-            checkpoint.save(self._folder.checkpoint, self._writer.renaming())
-            if with_model:
-                checkpoint.save_best(self._folder.model, self._writer.renaming())
+            seconds = 60 * self._settings.timeout_minutes
+            checkpoint.save(self._folder.checkpoint, self._writer.renaming, seconds)
+            if model_weights is not None and (self._shard is None or self._shard.rank == 0):
+                checkpoint.save_best(self._folder.model, self._writer.renaming(), model_weights)
 
         self._writer.write(write)
 

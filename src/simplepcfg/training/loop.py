@@ -3,6 +3,7 @@
 import math
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,10 +15,13 @@ from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
-from simplepcfg.models import build_model
+from simplepcfg.models import Model, build_model
+from simplepcfg.models.compound import CompoundModel
+from simplepcfg.models.sharding import shard_model
 from simplepcfg.ops.capture import side_stream
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.runs.checkpoint import Best, Checkpoint, StepSums, TrainingState, restore
+from simplepcfg.runs.checkpoint_shards import ShardPlace
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus
 from simplepcfg.runs.device import set_precision, validation_precision
@@ -34,7 +38,7 @@ from simplepcfg.training.reporting.progress import (
     step_record,
 )
 from simplepcfg.training.reporting.snapshot import Snapshot, SnapshotTaker
-from simplepcfg.training.schedule import Curriculum, learning_rate, with_weight_decay
+from simplepcfg.training.schedule import Curriculum, learning_rate, sentence_costs, with_weight_decay
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.skipped_batches import SkippedBatches, stability_advice
 from simplepcfg.training.step.counters import copy_to_state
@@ -43,7 +47,7 @@ from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
 from simplepcfg.training.step.span_prior import BranchingBias, SpanPrior, punctuation_prior
-from simplepcfg.training.step.state_dropout import StateDropout
+from simplepcfg.training.step.state_dropout import StateDropout, check_sharded_settings
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule
 from simplepcfg.training.step.timing import StepTimer
@@ -63,8 +67,8 @@ class _StopValidation(Exception):
 class Trainer:
     """Trains a model on a corpus and writes checkpoints and metrics into an existing run folder.
 
-    `capture` allows steps to be captured as CUDA graphs; `timer` measures every step. Raises InputError if the model
-    does not support the settings.
+    `capture` allows steps to be captured as CUDA graphs; `timer` measures every step; `initialise` changes the initial
+    weights. Raises InputError if the model does not support the settings.
     """
 
     def __init__(
@@ -78,14 +82,23 @@ class Trainer:
         group: Group | None = None,
         capture: bool = False,
         timer: StepTimer | None = None,
+        initialise: Callable[[Model], None] | None = None,
     ) -> None:
         self.config, self.folder, self.corpus, self.device = config, folder, corpus, device
         self.reporter, self.stop = reporter, stop
         torch.manual_seed(config.seed)
         self.model = build_model(config.model, len(corpus.vocabulary)).to(device)
         set_precision(self.model, config.training.precision, device)
+        if initialise is not None:
+            initialise(self.model)
         self.group = group if group is not None else Group()
         settings = config.training
+        self.shard: ShardPlace | None = None
+        self.weight_count = sum(parameter.numel() for parameter in self.model.parameters())
+        if self.group.shards is not None:
+            check_sharded_settings(settings)
+            groups = shard_model(self.model, self.group.shards)
+            self.shard = ShardPlace(self.group.shards.rank, self.group.shards.size, groups)
         self.dropout = StateDropout(self.model, settings, config.seed)
         self.branching = BranchingBias(config.model, settings)
         self.teacher = TeacherSchedule(config.model, settings)
@@ -104,6 +117,7 @@ class Trainer:
         self.state = TrainingState()
         self.best_weights: dict[str, torch.Tensor] = {}
         self._lengths = torch.from_numpy(corpus.train.lengths)
+        self._states = getattr(config.model, "nonterminals", 0)
         self.curriculum = Curriculum(self._lengths, settings, config.seed)
         self._batches_per_epoch = 1
         self._tokens_this_epoch = self._tokens_after = 0
@@ -111,13 +125,15 @@ class Trainer:
         self._last_batch: Batch | None = None
         self._stop_requested = False  # whether any of several processes was asked to stop; all of them know
         self._throughput = Throughput()
-        self._saver = CheckpointSaver(folder, settings, self.model, self.ema, self.step, corpus.vocabulary)
+        self._saver = CheckpointSaver(folder, settings, self.model, self.ema, self.step, corpus.vocabulary, self.shard)
         self._skipped = SkippedBatches(folder.skipped, corpus.train, corpus.vocabulary, reporter.note)
         self._snapshot_taker: SnapshotTaker | None = None
         self._last_snapshot = time.monotonic()
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Restore a checkpoint; nothing in the folder changes yet."""
+        """Restore a whole checkpoint; nothing in the folder changes yet."""
+        if self.shard is not None:
+            checkpoint = checkpoint.part(self.shard)
         restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
         self.ema.load(checkpoint.ema, self.folder.checkpoint)
         self.step.update.reset()
@@ -163,7 +179,7 @@ class Trainer:
 
     def _compile_kernels(self) -> None:
         """Compile what the next steps and the validation launch on a GPU, before the first of them."""
-        if self.device.type != "cuda" or self.stopped_by is not None:
+        if self.device.type != "cuda" or self.stopped_by is not None or self.group.shards is not None:
             return
         self.model.train()
         self.dropout.draw(self.state.step)
@@ -186,7 +202,10 @@ class Trainer:
         self._throughput.resume()
         for indices in batches[state.batch :]:
             self._rate = learning_rate(self.config.training, state, self._batches_per_epoch)
-            self._last_batch = collate(self.corpus.train, self.group.shard(indices))
+            places = self.group.share(sentence_costs(self._lengths[indices], self._states))
+            self._last_batch = collate(self.corpus.train, [indices[place] for place in places])
+            if isinstance(self.model, CompoundModel) and self.group.data_size > 1:
+                self.model.take_part(len(indices), places)
             self.dropout.draw(state.step)
             self._skipped.add(state.step, indices)
             self.step(
@@ -204,7 +223,7 @@ class Trainer:
             self._throughput.add_words(int(self._lengths[indices].sum()))
             self._update_state()
             self._report_step()
-            if self._saver.is_due(state.step):
+            if self._saver.is_due(state.step, self.group.maximum):
                 self.save()
                 self._throughput.resume()
             self._stop_if_requested()
@@ -263,15 +282,17 @@ class Trainer:
         """Return the validation perplexity of the averaged weights; raise Interrupted if asked to stop."""
         sentences, group = self.corpus.valid, self.group
         shared = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # log-likelihoods, stop, failed
+        places = group.share(sentence_costs(torch.from_numpy(sentences.lengths), self._states))
         with group.holding_errors(), suppress(_StopValidation), self.ema.swapped_in():
-            mine = log_likelihoods(
+            own = log_likelihoods(
                 self.model,
-                sentences[group.rank :: group.size],
+                sentences.select(places),
                 self.device,
                 self._between_batches,
                 validation_precision(self.config.training.precision, self.device),
             )
-            shared[group.rank : len(sentences) : group.size] = mine
+            if group.is_first_shard:
+                shared[places] = own
         shared[-2], shared[-1] = self.stop.requested is not None, group.held_error is not None
         group.all_reduce_on_host(shared)
         if shared[-1]:
@@ -282,7 +303,7 @@ class Trainer:
 
     def _between_batches(self) -> None:
         """Leave the validation if asked to stop; the model then gets its own weights back before they are saved."""
-        if self.stop.requested is not None:
+        if self.stop.requested is not None and self.group.shards is None:  # which compute every batch together
             raise _StopValidation
 
     def _finish_epoch(self, valid: PerplexityReport) -> None:
@@ -304,19 +325,20 @@ class Trainer:
                 perplexity=valid.perplexity if math.isfinite(valid.perplexity) else None,
                 impossible=valid.impossible,
             )
-        if self.group.is_leader:
+        if self.group.has_first_batch:
             with self.group.holding_errors():
                 self._record_epoch(trained, valid, better)
         state.seconds = max(state.seconds, float(self.group.maximum(int(state.seconds))))  # all processes stop together
 
     def _record_epoch(self, trained: StepSums, valid: PerplexityReport, better: bool) -> None:
-        state = self.state
+        state, model_weights = self.state, None
         if better:
             self.best_weights = host_copy(self.ema.weights())
+            model_weights = self._whole(self.best_weights)
         with self.ema.swapped_in():
             snapshot = self._take_snapshot()
         self._metrics.write(epoch_record(state, trained, valid, better, snapshot))
-        self._saver.save(state, self.best_weights, self._metrics, with_model=better)
+        self._saver.save(state, self.best_weights, self._metrics, model_weights)
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
         if snapshot is not None and self.reporter.wants_snapshots:
             self.reporter.snapshot(snapshot)
@@ -333,6 +355,17 @@ class Trainer:
                 seconds=state.seconds,
             )
         )
+
+    def _whole(self, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return weights on the CPU with the rows of all processes that share the grammar."""
+        if self.shard is None or self.group.shards is None:
+            return weights
+        whole = dict(weights)
+        for name, groups in self.shard.groups.items():
+            own = weights[name].to(self.device)  # where the processes exchange tensors
+            parts = [count // self.shard.size for count in groups]
+            whole[name] = self.group.shards.gather(own, parts, 0).to("cpu").contiguous()
+        return whole
 
     def _report_step(self) -> None:
         logged = self.state.step % self.config.training.log_every == 0
@@ -375,6 +408,8 @@ class Trainer:
             seconds = self._saver.elapsed_seconds(state)
             self._timings.write({"step": state.step, "seconds": seconds, "words_per_second": round(rate, 1)})
         self.reporter.step(report)
+        if self.shard is not None:  # here the leader is alone, and cannot ask the grammar
+            return
         if logged and self.reporter.wants_snapshots and time.monotonic() - self._last_snapshot >= SNAPSHOT_SECONDS:
             snapshot = self._take_snapshot()
             if snapshot is not None:
@@ -389,8 +424,8 @@ class Trainer:
         return snapshot
 
     def save(self) -> None:
-        """Begin to write a checkpoint, if this process is the leader."""
-        if self.group.is_leader:
+        """Begin to write a checkpoint, if this process's weights are saved."""
+        if self.group.has_first_batch:
             with self.group.holding_errors():
                 self._saver.save(self.state, self.best_weights, self._metrics)
 

@@ -10,6 +10,7 @@ import torch
 from simplepcfg.errors import ResourceError
 from simplepcfg.evaluation.likelihood import GPU_MEMORY_DIVISOR, MAX_CELLS_ON_GPU, bytes_a_cell
 from simplepcfg.models import ModelConfig, build_model
+from simplepcfg.models.sharding import row_groups
 from simplepcfg.models.without_memory import without_memory
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus
@@ -63,15 +64,24 @@ def estimate(
     device: str = "cpu",
     precision: str = "fp32",
     averaged: bool = False,
+    shards: int = 1,
 ) -> list[Part]:
     """Estimate the memory, part by part, of a training step on `batch` sentences of `longest` words.
 
     `vocabulary` is the number of words, `device` "cpu" or "cuda"; `averaged` adds the EMA of the weights. Symbols that
-    state dropout leaves out are counted as if they took part.
+    state dropout leaves out are counted as if they took part. With `shards` it is the memory of one of so many
+    processes that share a grammar.
     """
     with without_memory():  # Only the shapes are needed.
-        weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
-    sizes = model.sizes(batch)
+        built = build_model(model, vocabulary)
+        weights = sum(parameter.numel() for parameter in built.parameters())
+        gathered = 0
+        if shards > 1:
+            own = sum(built.get_parameter(name).numel() for name in row_groups(built))
+            weights -= own - own // shards
+            # Features of the children of all processes, and their gradient.
+            gathered = 2 * 2 * sum(own for own in built.symbol_groups) * model.embedding  # type: ignore
+    sizes = model.sizes(batch).divided(shards)
     on_gpu = device == "cuda"
     item = HALF if on_gpu and precision == "bf16" and not sizes.full_precision else FLOAT
     table = sizes.tags * sizes.emission_tables
@@ -94,31 +104,34 @@ def estimate(
     emission_keys = "training.batch_size" if on_gpu else "data.vocabulary_size"
     return [
         Part("weights", kept, "model.embedding", stays=True),
-        Part("networks", sizes.activations * item, sizes.network_keys),
+        Part("networks", (sizes.activations + gathered) * item, sizes.network_keys),
         Part("rules", by_rules, sizes.rule_keys),
         Part("emissions", by_words, f"{sizes.tag_keys} or {emission_keys}"),
         Part("chart", chart, "training.batch_size or data.max_length"),
     ]
 
 
-def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, processes: int = 1, here: int = 1) -> Needs:
+def require_memory(
+    config: RunConfig, corpus: Corpus, device: torch.device, mesh: tuple[int, int] = (1, 1), here: int = 1
+) -> Needs:
     """Return the memory that training on this text needs; raise ResourceError if less is free now.
 
-    `processes` share a batch; `here` of them share this machine's memory, if they train on its CPU.
+    Of the processes of `mesh`, data × grammar, `here` share this machine's memory, if they train on its CPU.
     """
     settings = config.training
-    batch = -(-min(settings.batch_size, len(corpus.train)) // processes)
+    batch = -(-min(settings.batch_size, len(corpus.train)) // mesh[0])
     precision = chosen_precision(settings.precision, device)
     sizes = (len(corpus.vocabulary), batch, int(corpus.train.lengths.max()), device.type, precision)
-    parts = estimate(config.model, *sizes, averaged=settings.ema_decay > 0)
+    parts = estimate(config.model, *sizes, averaged=settings.ema_decay > 0, shards=mesh[1])
     stay = sum(part.size for part in parts if part.stays)
     step = sum(part.size for part in parts) - stay
     free = available_memory(device)
     if free is not None and device.type == "cpu":
         free //= here
     # The memory of an uncaptured step is free between epochs for validation, whose rules are in float32.
-    rules = FLOAT * config.model.sizes(batch).rules
-    validation = rules + _charts(config.model, corpus, device, free) if device.type == "cuda" else 0
+    rules = FLOAT * config.model.sizes(batch).rules // mesh[1]
+    charts = _charts(config.model, corpus, device, free) if device.type == "cuda" else 0
+    validation = rules + charts if device.type == "cuda" else 0
     launched = stay + max(step, validation)
     if free is not None and launched > free:
         largest = max(parts, key=lambda part: part.size)
@@ -130,7 +143,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
             f"on {device}; lower {largest.keys}"
         )
     # Captured steps have a memory pool of their own.
-    asked = device.type == "cuda" and settings.captured_shapes > 0
+    asked = device.type == "cuda" and settings.captured_shapes > 0 and mesh[1] == 1
     capture = asked and (free is None or launched + step <= free)
     needed = launched + (step if capture else 0)
     shares = ", ".join(f"{part.what} {_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))

@@ -4,6 +4,7 @@ import json
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,7 +13,10 @@ from simplepcfg.data.tokens import TextSource
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record, remove_leftovers, write_json
+from simplepcfg.models import Model
+from simplepcfg.models.sharding import row_groups
 from simplepcfg.runs.checkpoint import Best, Checkpoint
+from simplepcfg.runs.checkpoint_shards import remove_old_shards, stored_shards
 from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
@@ -28,7 +32,7 @@ from simplepcfg.training.memory_estimate import Needs, require_memory
 from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
-from simplepcfg.training.step.distributed import Group, join_group
+from simplepcfg.training.step.distributed import Group, join_group, mesh_shape
 from simplepcfg.training.step.span_prior import bias_note
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
@@ -41,6 +45,8 @@ CHANGEABLE = {
     "training.epochs",
     "training.patience",
     "training.device",
+    "training.mesh",
+    "training.timeout_minutes",
     "training.threads",
     "training.checkpoint_minutes",
     "training.checkpoint_steps",
@@ -114,11 +120,12 @@ def train(
                 keep_tokens=taught,
                 keep_breaks=config.training.punctuation_weight > 0,
             )
-            needs = require_memory(config, corpus, chosen, group.size, group.local_size)
+            mesh = mesh_shape(config.training.mesh, group.size)
+            needs = require_memory(config, corpus, chosen, mesh, group.local_size)
             if chosen.type == "cuda" and not needs.capture:
                 use_expandable_segments(True)
                 held.callback(use_expandable_segments, False)  # The next run of this process may be captured.
-        group.reduce_on(chosen)
+        group.arrange(chosen, mesh, config.training.timeout_minutes)
         group.require_same("the text", json.dumps(corpus.identity()))
         checkpoint = None
         with group.failing_together():
@@ -130,15 +137,19 @@ def train(
             held.enter_context(reproducible(chosen, config.training.threads))
             # The model comes before the folder is written: it may refuse its settings, and a corrected run needs a
             # free folder.
-            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer)
-            if not (resume and folder.checkpoint.exists()):
-                _initialise_weights(trainer)
+            begins = not (resume and folder.checkpoint.exists())
+            initialise = partial(_initialise_weights, config, corpus) if begins else None
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer, initialise)
             if group.is_leader:
                 checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
         _restore(trainer, checkpoint, resume)
         with group.failing_together():
             _report_start(trainer, needs, checkpoint)
-        group.broadcast(list(trainer.model.state_dict().values()))
+        sharded = row_groups(trainer.model) if group.shards is not None else {}
+        weights = trainer.model.state_dict()
+        group.broadcast(
+            [weight for name, weight in weights.items() if name not in sharded], [weights[name] for name in sharded]
+        )
         try:
             trainer.run()
         finally:
@@ -186,13 +197,13 @@ def _report_start(trainer: Trainer, needs: Needs, checkpoint: Checkpoint | None)
         trainer.reporter.note(_describe_position(trainer))
 
 
-def _initialise_weights(trainer: Trainer) -> None:
+def _initialise_weights(config: RunConfig, corpus: Corpus, model: Model) -> None:
     """Initialise weights from another run or from word neighbours, where the configuration asks for it."""
-    settings, corpus = trainer.config.training, trainer.corpus
+    settings = config.training
     if settings.start_from is not None:
-        initialise_from_run(trainer.model, corpus.vocabulary, settings.start_from, settings.start_noise)
+        initialise_from_run(model, corpus.vocabulary, settings.start_from, settings.start_noise)
     elif settings.word_neighbours:
-        set_neighbour_embeddings(trainer.model, corpus.train, settings.word_neighbours, trainer.config.seed)
+        set_neighbour_embeddings(model, corpus.train, settings.word_neighbours, config.seed)
 
 
 def _own_vocabulary(folder: RunFolder) -> Vocabulary:
@@ -255,6 +266,7 @@ def _open_folder(
     Returns None for a new run.
     """
     remove_leftovers(folder.path)
+    remove_old_shards(folder.checkpoint, stored_shards(folder.checkpoint))
     if folder.checkpoint.exists():
         _check_same_text(folder, corpus)
         checkpoint = _load_checkpoint(folder, corpus)
@@ -353,8 +365,10 @@ def _flatten(values: Record, prefix: str = "") -> Record:
 
 
 def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
-    weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+    weights = trainer.weight_count
     where = str(trainer.device) if group.size == 1 else f"{trainer.device.type} in {group.size} processes"
+    if group.shards is not None:
+        where += f", each with 1 / {group.shards.size} of the grammar"
     return (
         f"{len(corpus.train):,} training and {len(corpus.valid):,} validation sentences, "
         f"{len(corpus.vocabulary):,} words in the vocabulary, {weights:,} weights, on {where}"

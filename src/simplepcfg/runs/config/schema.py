@@ -211,6 +211,14 @@ class TrainingConfig(BaseModel):
         le=MAX_THREADS,
         description="CPU threads; 0: torch's choice. Bit-for-bit repeats need the same number.",
     )
+    mesh: tuple[Positive, ...] = Field(
+        default=(),
+        description="How the processes of torchrun are arranged: `[2, 4]` divides every batch in 2 and the grammar "
+        "in 4, so that each of 8 processes has a quarter of the symbols; by default each has the whole grammar.",
+    )
+    timeout_minutes: Rate = Field(
+        default=30.0, description="Minutes after which a process that waits for another one ends the run."
+    )
     checkpoint_minutes: Weight = Field(
         default=10.0, description="Minutes between checkpoints, besides one an epoch; 0: none."
     )
@@ -242,6 +250,13 @@ class TrainingConfig(BaseModel):
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"training.betas = {list(self.betas)}; each must be at least 0 and below 1")
         return self
+
+    @field_validator("mesh")
+    @classmethod
+    def _mesh_has_two_sides(cls, mesh: tuple[int, ...]) -> tuple[int, ...]:
+        if len(mesh) not in (0, 2):
+            raise ValueError(f"training.mesh = {list(mesh)}; give two numbers, of data and of grammar")
+        return mesh
 
     @model_validator(mode="after")
     def _one_weight_decay(self) -> "TrainingConfig":

@@ -68,6 +68,11 @@ class StepCounters:
         self._batch["stop"].fill_(float(stop))
         self._batch["failed"].fill_(float(failed))
 
+    def clear_sums(self) -> None:
+        """Set the sums of the batch to 0, but not its flags."""
+        for name in BATCH[:-2]:
+            self._batch[name].zero_()
+
     def add(self, norm: Tensor) -> Tensor:
         """Add the step in `batch` with its gradient norm; return 1 if the step must be skipped, else 0.
 

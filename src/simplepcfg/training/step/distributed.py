@@ -1,8 +1,11 @@
-"""Process groups for data-parallel training: one process alone, or those that torchrun started.
+"""Process groups for training: one process alone, or those that torchrun started, on a mesh of data × grammar.
 
-A failure in one process is shared with the others before any of them ends, so that none waits for a dead process.
+The processes of a row of the mesh share one grammar, of which each has some symbols, and compute the same sentences;
+those of a column have the same symbols and compute different sentences. A failure in one process is shared with the
+others before any of them ends, so that none waits for a dead process.
 """
 
+import heapq
 import json
 import os
 import signal
@@ -10,21 +13,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TypeVar
+from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.ops.shards import Shards
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.failures import as_resource_error
 
 # torchrun ends all processes as soon as one has ended, so the others give the leader this long to print the error.
 LEADER_WAIT_SECONDS = 1.0
 MESSAGE_BYTES = 4096
-
-Result = TypeVar("Result")
 
 
 class PeerFailed(SimplePCFGError):
@@ -40,6 +43,8 @@ class Group:
 
     rank = 0
     size = 1
+    data_rank, data_size = 0, 1  # the part of a batch that this process computes
+    shards: Shards | None = None  # the processes that share this one's sentences, if they share a grammar
     held_error: Exception | None = None  # a failure that the other processes have not been told of yet
 
     @property
@@ -59,15 +64,28 @@ class Group:
         """
         return resolve_device(name)
 
-    def shard(self, items: Sequence[Result]) -> list[Result]:
-        """Return this process's share of the items of a batch or of a text."""
-        return list(items[self.rank :: self.size])
+    @property
+    def has_first_batch(self) -> bool:
+        """Whether this process's weights, with those of its shards, are the ones that are saved."""
+        return self.data_rank == 0
 
-    def reduce_on(self, device: torch.device) -> None:
-        """Choose the device on which `all_reduce` sums tensors."""
+    @property
+    def is_first_shard(self) -> bool:
+        """Whether this process reports the losses of its sentences, which its shards compute as well."""
+        return self.shards is None or self.shards.rank == 0
+
+    def share(self, costs: Sequence[float]) -> list[int]:
+        """Return the positions of this process's sentences in a batch or a text, given what each of all costs."""
+        return balanced_shares(costs, self.data_size)[self.data_rank]
+
+    def arrange(self, device: torch.device, mesh: tuple[int, int], minutes: float) -> None:
+        """Arrange the processes in a mesh of data × grammar on a kind of device; no collective waits for longer."""
 
     def all_reduce(self, *tensors: Tensor | None) -> None:
         """Replace each tensor, in place, by its sum over all processes; skip those that are None."""
+
+    def all_reduce_over_data(self, tensor: Tensor) -> None:
+        """Replace a tensor, in place, by its sum over the processes that have the same symbols."""
 
     def all_reduce_on_host(self, tensor: Tensor) -> None:
         """Replace a CPU tensor, in place, by its sum over all processes, whatever device they train on."""
@@ -76,8 +94,8 @@ class Group:
         """Return the largest of the numbers that the processes give."""
         return number
 
-    def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Overwrite the tensors of every process with those of the leader."""
+    def broadcast(self, tensors: Sequence[Tensor], sharded: Sequence[Tensor] = ()) -> None:
+        """Overwrite tensors with those of the leader, and sharded ones with those of the first of the same symbols."""
 
     def hold_error(self, error: Exception) -> None:
         """Keep an error until all processes can be told; a single process raises it at once."""
@@ -109,8 +127,10 @@ class DistributedGroup(Group):
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.held_error: Exception | None = None
+        self.data_rank, self.data_size = self.rank, self.size
+        self._minutes = 30.0  # torch's default
         self._control: dist.ProcessGroup | None = dist.new_group(backend="gloo")
-        self._sums = self._control
+        self._sums = self._data = self._control
 
     @property
     def local_size(self) -> int:
@@ -131,16 +151,32 @@ class DistributedGroup(Group):
         torch.cuda.set_device(device)
         return device
 
-    def reduce_on(self, device: torch.device) -> None:
-        """Sum by NCCL where the processes train on GPUs."""
-        if device.type == "cuda":
-            self._sums = dist.new_group(backend="nccl")
+    def arrange(self, device: torch.device, mesh: tuple[int, int], minutes: float) -> None:
+        """See `Group.arrange`; sums are by NCCL where the processes train on GPUs."""
+        from torch.distributed.device_mesh import init_device_mesh
+
+        self._minutes = minutes
+        timeout = timedelta(minutes=minutes)
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        self._control = dist.new_group(backend="gloo", timeout=timeout)
+        self._sums = dist.new_group(backend=backend, timeout=timeout)
+        names = ("data", "grammar")
+        backends: dict[int | str, Any] = {name: _options(backend, minutes) for name in names}
+        arranged = init_device_mesh(device.type, mesh, mesh_dim_names=names, backend_override=backends)
+        self._data = arranged.get_group("data")
+        self.data_rank, self.data_size = arranged.get_local_rank("data"), mesh[0]
+        if mesh[1] > 1:
+            self.shards = Shards.of(arranged.get_group("grammar"))
 
     def all_reduce(self, *tensors: Tensor | None) -> None:
         """Replace each tensor by its sum over all processes; on GPUs this launches and does not wait."""
         for tensor in tensors:
             if tensor is not None:
                 self._collective(dist.all_reduce, tensor, group=self._sums)
+
+    def all_reduce_over_data(self, tensor: Tensor) -> None:
+        """See `Group.all_reduce_over_data`."""
+        self._collective(dist.all_reduce, tensor, group=self._data)
 
     def all_reduce_on_host(self, tensor: Tensor) -> None:
         """See `Group.all_reduce_on_host`."""
@@ -152,13 +188,20 @@ class DistributedGroup(Group):
         self._collective(dist.all_reduce, common, op=dist.ReduceOp.MAX, group=self._control)
         return int(common)
 
-    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast(self, tensors: Sequence[Tensor], sharded: Sequence[Tensor] = ()) -> None:
         """See `Group.broadcast`."""
         for tensor in tensors:
             self._collective(dist.broadcast, tensor, src=0, group=self._sums)
+        for tensor in sharded:
+            self._collective(dist.broadcast, tensor, group_src=0, group=self._data)
 
     def hold_error(self, error: Exception) -> None:
-        """Keep the first error; the process then takes part in collectives without computing until all know."""
+        """Keep the first error; the process then takes part in collectives without computing until all know.
+
+        Shards wait for one another within the computation: there the error is raised at once, and ends them all.
+        """
+        if self.shards is not None:
+            raise self._of_peers(error) if isinstance(error, RuntimeError) and _is_of_peers(error) else error
         self.held_error = self.held_error if self.held_error is not None else as_resource_error(error)
 
     def raise_held_errors(self, error: Exception | None = None) -> None:
@@ -201,7 +244,7 @@ class DistributedGroup(Group):
         The threads end only once nothing refers to their group. An error that is being raised refers to this object,
         and a thread that still runs when the interpreter ends aborts the process.
         """
-        self._control = self._sums = None
+        self._control = self._sums = self._data = self.shards = None
         dist.destroy_process_group()
 
     def _gather(self, text: str) -> list[str]:
@@ -218,7 +261,56 @@ class DistributedGroup(Group):
         except RuntimeError as error:  # The connection broke, or waiting for the peers timed out.
             if self.held_error is not None:
                 raise self.held_error from error
-            raise PeerFailed(f"another of the {self.size} processes is gone; the last checkpoint stands", 1) from error
+            raise self._of_peers(error) from error
+
+    def _of_peers(self, error: RuntimeError) -> PeerFailed:
+        """Return the error of a process that waited for others in vain."""
+        if "timed out" in str(error).lower() or "timeout" in str(error).lower():
+            return PeerFailed(
+                f"another of the {self.size} processes did not answer for {self._minutes:g} minutes "
+                "(training.timeout_minutes); the last checkpoint stands",
+                1,
+            )
+        return PeerFailed(f"another of the {self.size} processes is gone; the last checkpoint stands", 1)
+
+
+def _is_of_peers(error: RuntimeError) -> bool:
+    """Return whether an error comes from waiting for other processes, and not from this one's own computation."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+
+
+def _options(backend: str, minutes: float) -> tuple[str, Any]:
+    """Return a backend with its timeout, as `init_device_mesh` takes it."""
+    gloo: Any = dist.ProcessGroupGloo
+    options = dist.ProcessGroupNCCL.Options() if backend == "nccl" else gloo._Options()
+    options._timeout = timedelta(minutes=minutes)
+    return backend, options
+
+
+def mesh_shape(mesh: Sequence[int], processes: int) -> tuple[int, int]:
+    """Return how many processes share the data and how many a grammar; raise InputError if others are running."""
+    data, grammar = mesh or (processes, 1)
+    if data * grammar != processes:
+        raise InputError(
+            f"training.mesh = [{data}, {grammar}] is for {data * grammar} processes, but {processes} "
+            f"{'is' if processes == 1 else 'are'} running; start them with torchrun --nproc-per-node"
+        )
+    return data, grammar
+
+
+def balanced_shares(costs: Sequence[float], parts: int) -> list[list[int]]:
+    """Divide positions into parts of about equal cost: the most expensive first, each to the part with the least.
+
+    >>> balanced_shares([1, 1, 4, 1, 1], 2)
+    [[2], [0, 1, 3, 4]]
+    """
+    shares: list[list[int]] = [[] for _ in range(parts)]
+    loads = [(0.0, part) for part in range(parts)]
+    for position in sorted(range(len(costs)), key=lambda place: (-costs[place], place)):
+        load, part = heapq.heappop(loads)
+        shares[part].append(position)
+        heapq.heappush(loads, (load + costs[position], part))
+    return [sorted(share) for share in shares]
 
 
 def _as_json(error: Exception | None) -> str:

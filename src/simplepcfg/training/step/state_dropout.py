@@ -25,6 +25,19 @@ NEEDED = (
 )
 
 
+def check_sharded_settings(settings: TrainingConfig) -> None:
+    """Raise InputError for settings that a grammar which is sharded over processes does not support."""
+    refused = {name: getattr(settings, name) for name in (*DROPOUTS, "check_identity")}
+    if settings.teacher and settings.teacher_form == "targets":
+        refused["teacher_form"] = settings.teacher_form
+    for name, value in refused.items():
+        if value:
+            raise InputError(
+                f"training.{name} = {str(value).lower()} needs the whole grammar in each process; leave it out, or set "
+                "training.mesh to [processes, 1]"
+            )
+
+
 class StateDropout:
     """Draws the symbols and features that a model keeps in each step; all processes of a group draw the same.
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from simplepcfg.data.batching import Batch, pinned, to_device
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import Model
+from simplepcfg.models.sharding import row_groups
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.graph_cache import GraphCache
@@ -231,13 +232,20 @@ class Step:
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if group.shards is not None:
+            capturer, captured_shapes = None, 0  # collectives of shards are not captured
+            sharded = set(row_groups(model))
+            own = [parameter for name, parameter in model.named_parameters() if name in sharded]
+            parameters = [parameter for parameter in parameters if all(parameter is not each for each in own)] + own
+        else:
+            own = []
         self.device, self._dtype = parameters[0].device, parameters[0].dtype
         on_gpu = self.device.type == "cuda"
         if capturer is None and on_gpu and captured_shapes:
             capturer = GraphCapturer(self.device)
         self._group, self._timer = group, timer
         self.counters = StepCounters(self.device, end)
-        self.gradients = Gradients(parameters, flat=on_gpu or capturer is not None or group.size > 1)
+        self.gradients = Gradients(parameters, on_gpu or capturer is not None or group.size > 1, len(own), group.shards)
         self._gradient = BatchGradient(model, self.gradients, self.counters)
         self.gradient_runner = BatchGradientRunner(self._gradient, self.device, capturer, captured_shapes, note)
         groups = learning_rate_groups(model, settings.network_lr_multiplier)
@@ -246,7 +254,7 @@ class Step:
         if on_gpu or capturer is not None:
             self.update = DeviceUpdate(settings, groups, self.gradients, self.counters, capturer, ema)
         else:
-            self.update = HostUpdate(settings, groups, self.counters, ema)
+            self.update = HostUpdate(settings, groups, self.gradients, self.counters, ema)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -285,7 +293,11 @@ class Step:
         replayed = self._compute_gradients(batch, total, prior)
         if self._group.size > 1:
             self.counters.set_flags(stop=stop, failed=self._group.held_error is not None)
-        self._group.all_reduce(self.gradients.flat, self.counters.batch)
+        if not self._group.is_first_shard:
+            self.counters.clear_sums()  # of the same sentences as those of the first
+        self._group.all_reduce(self.gradients.shared, self.counters.batch)
+        if self.gradients.own is not None:
+            self._group.all_reduce_over_data(self.gradients.own)
         self.update(rate, 0.0 if self._ema is None else self._ema.weight_at(number))
         if self._timer is not None:
             self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import ResourceError
 from simplepcfg.ops.capture import Capturer, Launch
+from simplepcfg.ops.shards import Shards
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.ema import WeightEMA
@@ -20,11 +21,19 @@ ALIGNMENT = 64
 
 
 class Gradients:
-    """Gradients of the parameters; with `flat`, views of one buffer, which one call can reduce or take the norm of."""
+    """Gradients of the parameters; with `flat`, views of one buffer, which one call can reduce or take the norm of.
 
-    def __init__(self, parameters: Sequence[nn.Parameter], flat: bool) -> None:
+    The last parameters, `sharded` of them, belong to this process's symbols alone, and so do their gradients.
+    """
+
+    def __init__(
+        self, parameters: Sequence[nn.Parameter], flat: bool, sharded: int = 0, shards: Shards | None = None
+    ) -> None:
         self.parameters = list(parameters)
         self.flat: Tensor | None = None
+        self.shared: Tensor | None = None  # the part of `flat` of parameters that all processes have
+        self.own: Tensor | None = None  # the part of `flat` of this process's symbols
+        self._shards = shards
         self._views: list[Tensor] = []
         if flat:
             starts = [0]
@@ -35,6 +44,17 @@ class Gradients:
             for parameter, start in zip(self.parameters, starts, strict=False):
                 self._views.append(self.flat[start : start + parameter.numel()].view_as(parameter))
                 parameter.grad = self._views[-1]
+            self.shared = self.flat[: starts[len(self.parameters) - sharded]]
+            self.own = self.flat[starts[len(self.parameters) - sharded] :] if sharded else None
+
+    def norm(self) -> Tensor:
+        """Compute the norm of all gradients in the buffer, those of other processes' symbols included."""
+        assert self.flat is not None
+        if self._shards is None or self.own is None or self.shared is None:
+            return torch.linalg.vector_norm(self.flat)
+        squares = self.own.double().square().sum()
+        self._shards.sum_(squares)
+        return (squares + self.shared.double().square().sum()).sqrt().to(self.flat.dtype)
 
     def store(self, computed: Sequence[Tensor | None]) -> None:
         """Store a batch's gradients, one for each parameter; None stands for a parameter that was not used."""
@@ -123,9 +143,11 @@ class HostUpdate:
         self,
         settings: TrainingConfig,
         groups: Sequence[LearningRateGroup],
+        gradients: Gradients,
         counters: StepCounters,
         ema: WeightEMA | None = None,
     ) -> None:
+        self._gradients = gradients
         self.optimizer = torch.optim.AdamW(
             [{"params": group.parameters} for group in groups],
             lr=settings.learning_rate,
@@ -139,7 +161,11 @@ class HostUpdate:
 
     def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
         """See `Update.__call__`."""
-        norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        if self._gradients.own is None:
+            norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        else:
+            norm = self._gradients.norm()
+            torch.nn.utils.clip_grads_with_norm_(self._parameters, self._clip, norm)
         if not self._counters.add(norm).item():
             for group, multiplier in zip(self.optimizer.param_groups, self._multipliers, strict=True):
                 group["lr"] = rate * multiplier
@@ -168,7 +194,7 @@ class DeviceUpdate:
         ema: WeightEMA | None = None,
     ) -> None:
         assert gradients.flat is not None
-        self._flat: Tensor = gradients.flat
+        self._flat, self._gradients = gradients.flat, gradients
         self._clip, self._counters, self._ema = settings.clip, counters, ema
         self._multipliers = [group.multiplier for group in groups]
         self._rates = [torch.zeros((), device=self._flat.device) for _ in groups]
@@ -208,7 +234,7 @@ class DeviceUpdate:
         self._runs, self._launch = 0, self._update
 
     def _update(self) -> None:
-        norm = torch.linalg.vector_norm(self._flat)
+        norm = self._gradients.norm()
         self._skipped.copy_(self._counters.add(norm))
         if self._clip:
             self._scale.copy_(((norm + CLIP_EPSILON) / self._clip).clamp(min=1.0))
