@@ -94,3 +94,32 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "100 sentences: 25 %, about 0:01 left" in drawn
     assert capsys.readouterr().out == "a result\n"
     assert isinstance(terminal, io.TextIOWrapper)
+
+
+def test_controls_and_benchmarks_say_what_they_do(
+    call: Call, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: None
+) -> None:
+    from simplepcfg.benchmarking import inside
+    from simplepcfg.linguistics.controls import lstm_training, ngram_training
+
+    def waiting(module: object, name: str) -> None:
+        original = getattr(module, name)
+
+        def later(*arguments, **options):
+            time.sleep(0.1)
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(module, name, later)
+
+    waiting(ngram_training, "_smoothed")
+    waiting(lstm_training, "_step")
+    waiting(inside, "_measured")
+    train = ["--train", text_file, "--out", tmp_path / "model.safetensors"]
+    told = {
+        "counting n-grams: 67 %": call("baseline", "ngram", *train),
+        "training the LSTM: ": call("baseline", "lstm", *train, "--size", 4, "--epochs", 1, "--batch-size", 8),
+        "measuring …": call("benchmark", "inside", "--sizes", "1,2,1,1", "--backends", "torch", "--repeats", 1),
+    }
+    for text, result in told.items():
+        assert result.code == 0, result.err
+        assert text in result.err

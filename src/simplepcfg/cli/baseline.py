@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.options import Device, Quiet, Raw
 from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.cli.progress import shows_progress
 from simplepcfg.cli.requests import flag, group, opt, takes
 from simplepcfg.errors import InputError, counted
+from simplepcfg.progress import stage
 
 if TYPE_CHECKING:
     from simplepcfg.linguistics.controls.text import ControlText
@@ -112,6 +114,7 @@ class LSTMRequest(ControlRequest):
 
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
+@shows_progress
 @takes(NgramRequest)
 def ngram(request: NgramRequest) -> None:
     """Train an interpolated n-gram model with modified Kneser-Ney smoothing.
@@ -133,7 +136,8 @@ def ngram(request: NgramRequest) -> None:
     from simplepcfg.linguistics.controls.files import save_ngram
     from simplepcfg.linguistics.controls.ngram_training import train_ngram
 
-    read = text.sentences()
+    with stage(f"reading {text.name}"):
+        read = text.sentences()
     request.remark(read.notes)
     model = train_ngram(read.sentences, read.vocabulary, read.preprocessing, request.order, spelling=read.spelling)
     save_ngram(model, out)
@@ -142,6 +146,7 @@ def ngram(request: NgramRequest) -> None:
 
 
 @app.command("lstm", short_help="An LSTM language model.")
+@shows_progress
 @takes(LSTMRequest)
 def lstm(request: LSTMRequest) -> None:
     """Train an LSTM language model with tied embeddings, and write it as one safetensors file.
@@ -174,7 +179,8 @@ def lstm(request: LSTMRequest) -> None:
     )
     where = resolve_device(request.device)
     with resource_errors("training the LSTM", "lower --batch-size or --size"):
-        corpus, preprocessing = text.corpus(request.seed)
+        with stage(f"reading {text.name}"):
+            corpus, preprocessing = text.corpus(request.seed)
         request.remark(corpus.notes)
         result = train_lstm(corpus, preprocessing, sizes, settings, where, lambda line: note(line, request.quiet))
         save_lstm(result.model, request.out)

@@ -1,11 +1,17 @@
 """`simplepcfg benchmark inside`: speed and memory of the inside algorithm on this machine."""
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.progress import shows_progress
 from simplepcfg.cli.requests import flag, group, opt
+from simplepcfg.progress import stage
+
+if TYPE_CHECKING:
+    from simplepcfg.benchmarking.inside import Result
 
 NAME = "benchmark"
 SUMMARY = "Measure speed and memory on this machine."
@@ -21,6 +27,7 @@ app = group(
 
 
 @app.command("inside", short_help="The inside algorithm, forward and backward, by backend.")
+@shows_progress
 def inside(
     sizes: Annotated[
         list[str] | None,
@@ -62,15 +69,24 @@ def inside(
     if csv is not None:
         report.check_columns(csv)
     machine = Machine(place)
-    note(report.describe(machine, [variant.precision for variant in variants]), quiet)
+    with stage("measuring this machine"):
+        description = report.describe(machine, [variant.precision for variant in variants])
+    note(description, quiet)
     if place.type != "cuda" and backends is None:
         note(f"no GPU: {', '.join(benchmarking.GPU_ONLY)} are left out", quiet)
     count = min(repeats, 5) if quick else repeats
     results = benchmarking.benchmark_inside(chosen, variants, place, repeats=count, machine=machine)
     if csv is not None:
         results = report.append_and_yield(results, csv, report.environment(place))
-    for line in report.table(results):
-        write_lines([line])
+    with stage("measuring", len(chosen) * len(variants)) as advance:
+        for line in report.table(_counted(results, advance)):
+            write_lines([line])
+
+
+def _counted(results: "Iterable[Result]", advance: Callable[[float], None]) -> "Iterator[Result]":
+    for result in results:
+        advance(1)
+        yield result
 
 
 def _names(text: str | None) -> list[str] | None:

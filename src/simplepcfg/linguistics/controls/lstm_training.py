@@ -22,6 +22,7 @@ from simplepcfg.linguistics.controls.lstm import (
     event_values,
     inputs_and_targets,
 )
+from simplepcfg.progress import stage
 from simplepcfg.runs.corpus import Corpus
 from simplepcfg.runs.device import reproducible
 from simplepcfg.runs.tensor_files import host_copy
@@ -83,7 +84,8 @@ def train_lstm(
     with reproducible(place, threads=0):
         torch.manual_seed(settings.seed)
         network = LSTMNetwork(config or LSTMConfig(), len(corpus.vocabulary)).to(place)
-        return _train(network, corpus, preprocessing, settings, note)
+        with stage("training the LSTM", 1.0) as advance:
+            return _train(network, corpus, preprocessing, settings, note, advance)
 
 
 def _train(
@@ -92,11 +94,12 @@ def _train(
     preprocessing: Preprocessing,
     settings: LSTMTraining,
     note: Callable[[str], None],
+    advance: Callable[[float], None],
 ) -> LSTMResult:
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
     lengths = torch.from_numpy(corpus.train.lengths)
     ending = corpus.vocabulary.encode([EOS])[0] if EOS in corpus.vocabulary else None
-    begun, most = time.monotonic(), settings.most_epochs
+    begun, most, ahead = time.monotonic(), settings.most_epochs, 1.0
     best: tuple[PerplexityReport, dict[str, Tensor]] | None = None
     for epoch in range(most) if most is not None else count():
         batches = training_batches(lengths, settings.batch_size, settings.seed, epoch)
@@ -105,6 +108,8 @@ def _train(
         for number, indices in enumerate(batches):
             done = epoch + number / len(batches)
             left = _share_left(settings, done, time.monotonic() - begun)
+            advance(ahead - left)
+            ahead = left
             if left <= 0:
                 break
             for group in optimizer.param_groups:

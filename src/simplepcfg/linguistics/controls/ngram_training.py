@@ -15,7 +15,7 @@ one length to the next. Memory is about 80 bytes a word of the text and 40 bytes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.controls.ngram import RESERVED, Floats, Ints, Level, NgramModel, lines_of
+from simplepcfg.progress import stage
 
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too small to estimate them
 MOST_ORDER = 10
@@ -94,11 +95,13 @@ def train_ngram(
     text = EncodedText.of(vocabulary.encode(tokens) for tokens in contents if tokens)
     if not len(text):
         raise InputError("no sentence with words to learn an n-gram model from; give more text")
-    return NgramModel(_smoothed(_counted(text, len(vocabulary), order)), vocabulary, preprocessing, name, spelling)
+    with stage("counting n-grams", order) as advance:
+        levels = _smoothed(_counted(text, len(vocabulary), order, advance))
+    return NgramModel(levels, vocabulary, preprocessing, name, spelling)
 
 
-def _counted(text: EncodedText, size: int, order: int) -> list[_Counted]:
-    """Count the n-grams of all lengths, and adjust the counts."""
+def _counted(text: EncodedText, size: int, order: int, advance: Callable[[float], None]) -> list[_Counted]:
+    """Count the n-grams of all lengths, and adjust the counts; tell of each length that is done."""
     codes, depths = lines_of(text, size)
     # The start of a sentence is a context and no event, so its count is 0.
     single = np.bincount(codes[depths > 0], minlength=size + 1)
@@ -106,6 +109,7 @@ def _counted(text: EncodedText, size: int, order: int) -> list[_Counted]:
     levels = [_Counted(np.arange(size + 1), single, np.zeros_like(single), np.zeros_like(single), begins)]
     indices = codes  # of the n-gram that ends at each place
     for length in range(2, order + 1):
+        advance(1)
         below, places = levels[-1], np.flatnonzero(depths >= length - 1)
         keys, inverse, counts = np.unique(
             indices[places - 1] * (size + 1) + codes[places], return_inverse=True, return_counts=True

@@ -44,6 +44,11 @@ class ControlText:
     punctuation: bool | None = None
     raw: bool = False
 
+    @property
+    def name(self) -> str:
+        """What the text is called."""
+        return self.train if self.train is not None else f"the text of {self.like}"
+
     def corpus(self, seed: int = 0) -> tuple[Corpus, Preprocessing]:
         """Read training and validation text, of which some is held out if there is none; a run's is split as it was."""
         data, vocabulary, seed = self._settings(seed)
