@@ -254,13 +254,16 @@ def _chunks(request: ScoreRequest, job: Job, model: "WordModel", unknown: Unknow
     """Yield chunks of sentences; controls get words alone, where a run takes the tags of trees, too."""
     from simplepcfg.inference.run import Run
     from simplepcfg.inference.sentences import split_sentences
+    from simplepcfg.linguistics.word_model import with_known_marks
 
     for number, chunk in enumerate(job.chunks()):
         if number == 0 and _begins_a_table(chunk[0]):
             name = request.files[0] if request.files and request.files != ["-"] else "standard input"
             note(f"{name} begins as a table of items does; --regions reads it as one", request.quiet)
         unknown.count(chunk)
-        yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
+        yield (
+            chunk if isinstance(model, Run) else [with_known_marks(model, words) for words, _ in split_sentences(chunk)]
+        )
 
 
 def _surprisal_rows(

@@ -15,16 +15,18 @@ class UnknownWords:
     def __init__(self, run: "WordModel") -> None:
         from simplepcfg.data import unknown_words
 
-        self._preprocessing = run.preprocessing
+        self._model = run
         spelling, closed = getattr(run, "spelling", None), getattr(run, "closed_vocabulary", False)
         self._counts = unknown_words.UnknownWords(run.vocabulary, spelling, closed)
 
     def count(self, sentences: Chunk) -> None:
         """Count the unknown words of some more sentences."""
         from simplepcfg.inference.sentences import split_sentences
+        from simplepcfg.linguistics.word_model import with_known_marks
 
-        split = split_sentences(sentences, self._preprocessing)
-        self._counts.count((words, self._preprocessing.apply(words, tags)) for words, tags in split)
+        preprocessing = self._model.preprocessing
+        for words, tags in split_sentences(sentences, preprocessing):
+            self._counts.count([(words, preprocessing.apply(with_known_marks(self._model, words), tags))])
 
     def tell(self, quiet: bool) -> None:
         """Print how many unknown words there are, if any, and the most frequent of them."""

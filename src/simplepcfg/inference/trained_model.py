@@ -20,6 +20,7 @@ from simplepcfg.inference.kept_prefixes import KeptPrefixes
 from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.inference.text_warnings import TextWarnings
+from simplepcfg.linguistics.word_model import with_known_marks
 from simplepcfg.pretrained import name_of
 from simplepcfg.runs.config.schema import RunConfig
 
@@ -124,6 +125,10 @@ class TrainedModel:
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Return the words of each sentence and their preprocessed form; warn of text that suits the run badly."""
         split = list(split_sentences(sentences, self.preprocessing))
-        prepared = [(words, self.preprocessing.apply(words, tags)) for words, tags in split]
+        known = self.preprocessing.punctuation == "keep"  # marks may be written otherwise than in the training text
+        prepared = [
+            (words, self.preprocessing.apply(with_known_marks(self, words) if known else words, tags))
+            for words, tags in split
+        ]
         self._text_warnings.look_at(self.name, prepared, plain=all(tags is None for _, tags in split))
         return prepared

@@ -13,9 +13,12 @@ from simplepcfg.data.vocabulary import Vocabulary
 
 END = "<end>"
 BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+# Marks that texts write in one of several ways.
+_ALIKE = (*BRACKETS.items(), ("—", "--", "–"), ("...", "…"))
+_OTHERS = {mark: tuple(other for other in marks if other != mark) for marks in _ALIKE for mark in marks}
 STRAIGHT_MARK = '"'
 QUOTATION_BEGINS, QUOTATION_ENDS = ("``", "“", STRAIGHT_MARK), ("''", "”", STRAIGHT_MARK)
-_MARKS = {*BRACKETS, *QUOTATION_BEGINS, *QUOTATION_ENDS}
+_MARKS = {*_OTHERS, *QUOTATION_BEGINS, *QUOTATION_ENDS}
 Words = Sequence[str]
 # What tables have of a word or a region: fields of its record, with the unit behind the name.
 INFORMATION = ("surprisal", "entropy", "syntactic_surprisal", "lexical_surprisal", "entropy_reduction")
@@ -134,7 +137,7 @@ def words_of_item(text: str) -> list[str]:
 
 
 def with_known_marks(model: WordModel, words: Words) -> list[str]:
-    """Write brackets and quotation marks as the model's vocabulary has them, such as `-LRB-` for `(`.
+    """Write brackets, quotation marks, dashes and dots as the model's vocabulary has them, such as `-LRB-` for `(`.
 
     Of straight quotation marks every second one of a sentence ends a quotation.
     """
@@ -147,10 +150,8 @@ def with_known_marks(model: WordModel, words: Words) -> list[str]:
 
     known, straight = [], 0
     for word in words:
-        spellings: tuple[str, ...] = ()
-        if word in BRACKETS:
-            spellings = (BRACKETS[word],)
-        elif word in QUOTATION_BEGINS + QUOTATION_ENDS:
+        spellings = _OTHERS.get(word, ())
+        if word in QUOTATION_BEGINS + QUOTATION_ENDS:
             begins = straight % 2 == 0 if word == STRAIGHT_MARK else word in QUOTATION_BEGINS
             straight += word == STRAIGHT_MARK
             spellings = QUOTATION_BEGINS + QUOTATION_ENDS if begins else QUOTATION_ENDS + QUOTATION_BEGINS
