@@ -10,7 +10,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simplepcfg.cli.job import Part, Prepare, Request
+from simplepcfg.cli.job import Part, Prepare
+from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import TEMPORARY_SUFFIX, crc32_of_file, write_json
@@ -25,7 +26,7 @@ SETTINGS = "settings.json"
 NOT_RECORDED = ("run", "others", "files", "skip", "out", "shard", "jobs", "part_size", "device", "quiet")
 
 
-def is_corpus(request: Request) -> bool:
+def is_corpus(request: SentencesRequest) -> bool:
     """Return whether answers go into a folder; InputError for options that do not go with that, or need it."""
     if request.out is None:
         for name in ("shard", "jobs", "part_size"):
@@ -42,20 +43,22 @@ def is_corpus(request: Request) -> bool:
     return True
 
 
-def answer_corpus(request: Request, prepare: Prepare, grammars: list[str], suffix: str) -> None:
+def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[str], suffix: str) -> None:
     """Answer all sentences, or those of a shard, in files of a folder; those that are there already are kept.
 
     A part is finished once its file has its final name. `prepare` is called in each process; it loads the grammar.
     """
     from simplepcfg.cli.part_processes import devices_of, write_parts
 
+    folder = request.out
+    assert folder is not None
     shard, shards = _shard(request.shard)
     make_job, _ = prepare(replace(request, device="cpu"))
     job = make_job(None)
     inputs: Inputs = job.inputs  # type: ignore[assignment]
-    paths = _output_paths(inputs.files, request.out, suffix)
+    paths = _output_paths(inputs.files, folder, suffix)
     size = request.part_size or PART_SIZE
-    _record(request, grammars, size, {str(path.relative_to(request.out)): file for file, path in paths.items()})
+    _record(folder, request, grammars, size, {str(path.relative_to(folder)): file for file, path in paths.items()})
     kept = written = read = 0
     remarks: set[str] = set()
     with ExitStack() as stack:
@@ -89,7 +92,7 @@ def answer_corpus(request: Request, prepare: Prepare, grammars: list[str], suffi
                         remarks.add(kind)
                         note(f"{part.file}: {line}", request.quiet)
     before = f", {counted(kept, 'part')} there before" if kept else ""
-    note(f"{request.out}: {counted(written, 'part')} written{before}", request.quiet)
+    note(f"{folder}: {counted(written, 'part')} written{before}", request.quiet)
 
 
 def _shard(text: str | None) -> tuple[int, int]:
@@ -120,11 +123,10 @@ def _output_paths(files: list[str], folder: Path, suffix: str) -> dict[str, Path
     return paths
 
 
-def _record(request: Request, grammars: list[str], size: int, files: dict[str, str]) -> None:
+def _record(folder: Path, request: SentencesRequest, grammars: list[str], size: int, files: dict[str, str]) -> None:
     """Write by what the folder is made; raise InputError if it was made by something else."""
     from simplepcfg.version import __version__
 
-    folder: Path = request.out
     options = {field.name: getattr(request, field.name) for field in fields(request)}
     settings: dict[str, Any] = {
         "simplepcfg": __version__,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from glob import glob
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note, write_lines
 from simplepcfg.errors import InputError, counted
 from simplepcfg.progress import stage
@@ -26,23 +27,6 @@ MOST_IN_A_CHUNK = 10_000  # sentences
 SHOWN_PLACES = 5
 TOO_LONG: list[str] = []  # stands for a sentence that is not computed
 STDIN = "-"
-
-
-class Asked(Protocol):
-    """The options of a command on sentences."""
-
-    @property
-    def files(self) -> list[str] | None: ...
-    @property
-    def raw(self) -> bool: ...
-    @property
-    def offsets(self) -> bool: ...
-    @property
-    def skip(self) -> int: ...
-    @property
-    def max_words(self) -> int | None: ...
-    @property
-    def quiet(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +59,13 @@ class Job:
     """
 
     def __init__(
-        self, asked: Asked, doing: str, run: "WordModel | None", part: Part | None = None, *, by_work: bool = True
+        self,
+        asked: SentencesRequest,
+        doing: str,
+        run: "WordModel | None",
+        part: Part | None = None,
+        *,
+        by_work: bool = True,
     ) -> None:
         from simplepcfg.data.inputs import Inputs
         from simplepcfg.inference.run import Run
@@ -197,8 +187,7 @@ class Job:
 
 
 Answers = tuple[Callable[[Part | None], Job], Callable[[Job], object]]  # of a command: what makes a job and answers it
-Request = Any  # the dataclass of a command's options
-Prepare = Callable[[Request], Answers]
+Prepare = Callable[[Any], Answers]  # of the command's request
 
 
 def _refuse_sentence_as_file(paths: Iterable[str]) -> None:

@@ -9,23 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from simplepcfg.cli.constrained import with_constraints
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answers, Chunk, Job
-from simplepcfg.cli.options import (
-    By,
-    Decode,
-    Device,
-    Files,
-    Jobs,
-    MaxWords,
-    Offsets,
-    Out,
-    PartSize,
-    Quiet,
-    Raw,
-    Shard,
-    Skip,
-    Weigh,
-    with_remark,
-)
+from simplepcfg.cli.options import By, Decode, SentencesRequest, Weigh, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
@@ -49,11 +33,10 @@ SUFFIXES = {"brackets": ".trees", "json": ".jsonl", "pretty": ".txt", "columns":
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParseRequest:
-    """What to parse, with what, and how trees are written."""
+class ParseOptions:
+    """Options of this command alone, which its help has first."""
 
     run: Annotated[str, arg("RUN", "Folder of a run or of runs, english, or left-branching, right-branching, random.")]
-    files: Files = None
     format: Annotated[
         Format,
         flag("--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."),
@@ -81,16 +64,11 @@ class ParseRequest:
         ),
     ] = "geometric"
     weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = "equal"
-    raw: Raw = False
-    offsets: Offsets = False
-    max_words: MaxWords = None
-    skip: Skip = 0
-    out: Out = None
-    shard: Shard = None
-    jobs: Jobs = None
-    part_size: PartSize = None
-    device: Device = "auto"
-    quiet: Quiet = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseRequest(SentencesRequest, ParseOptions):
+    """What to parse, with what, and how trees are written."""
 
 
 @takes(ParseRequest)

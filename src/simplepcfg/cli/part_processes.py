@@ -13,7 +13,8 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from simplepcfg.cli.job import Part, Prepare, Request
+from simplepcfg.cli.job import Part, Prepare
+from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.errors import ResourceError, SimplePCFGError, TextWarning, is_out_of_memory
 from simplepcfg.files import remove_leftovers, write_bytes
 
@@ -21,7 +22,7 @@ COMPRESSION = 6
 GO_ON = "the same command goes on with the parts that are not finished"
 
 
-def devices_of(request: Request) -> list[str]:
+def devices_of(request: SentencesRequest) -> list[str]:
     """Return the device of each process: all GPUs, or one process for each core that may be used."""
     import torch
 
@@ -36,7 +37,7 @@ def devices_of(request: Request) -> list[str]:
 
 
 def write_parts(
-    parts: Iterator[Part], prepare: Prepare, request: Request, devices: list[str]
+    parts: Iterator[Part], prepare: Prepare, request: SentencesRequest, devices: list[str]
 ) -> Iterator[tuple[Part, list[str]]]:
     """Yield each part once its file is written, with the remarks on it; the next part is read in the meantime."""
     from simplepcfg.runs.processes import process_context
@@ -83,7 +84,7 @@ def write_parts(
             process.join()
 
 
-def _work(connection: Connection, prepare: Prepare, request: Request) -> None:
+def _work(connection: Connection, prepare: Prepare, request: SentencesRequest) -> None:
     """Answer the parts that come, one thread a process, until there are none or the main process has died."""
     import torch
 

@@ -11,22 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answers, Chunk, Job
 from simplepcfg.cli.materials import read_items
-from simplepcfg.cli.options import (
-    Device,
-    Files,
-    Jobs,
-    Json,
-    MaxWords,
-    Offsets,
-    Out,
-    PartSize,
-    Quiet,
-    Raw,
-    Shard,
-    Skip,
-    refuse_baseline,
-    with_remark,
-)
+from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import note, offset_cells, refuse_unwritable, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.unknown_words import UnknownWords
@@ -51,11 +36,10 @@ INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreRequest:
-    """What to score, by what, and in which form."""
+class ScoreOptions:
+    """Options of this command alone, which its help has first."""
 
     run: Annotated[str, arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")]
-    files: Files = None
     surprisal: Annotated[bool, flag("--surprisal", "A table of every word's surprisal, in bits.")] = False
     entropy: Annotated[bool, flag("--entropy", "With --surprisal, also next-word entropies, which take time.")] = False
     depth: Annotated[bool, flag("--depth", "With --surprisal, also depths in the tree, which take time.")] = False
@@ -67,16 +51,11 @@ class ScoreRequest:
     closed_vocabulary: Annotated[
         bool, flag("--closed-vocabulary", "Unknown words count as <unk>, whatever their spelling.")
     ] = False
-    raw: Raw = False
-    offsets: Offsets = False
-    max_words: MaxWords = None
-    skip: Skip = 0
-    out: Out = None
-    shard: Shard = None
-    jobs: Jobs = None
-    part_size: PartSize = None
-    device: Device = "auto"
-    quiet: Quiet = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRequest(SentencesRequest, ScoreOptions):
+    """What to score, by what, and in which form."""
 
 
 @takes(ScoreRequest)
