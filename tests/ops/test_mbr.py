@@ -8,13 +8,14 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.mbr import best_tree_mask, best_trees
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_best_trees_against_enumeration(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "bonus"), [(0, 0.0), (1, 0.0), (2, 0.3), (3, 0.3), (4, 1.0)])
+def test_best_trees_against_enumeration(seed: int, bonus: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     lengths = [7, 2, 1, 5]
     marginals = torch.rand(4, 8, 8, generator=generator, dtype=torch.float64)
-    found = best_trees(marginals, torch.tensor(lengths))
+    found = best_trees(marginals, torch.tensor(lengths), final_bonus=bonus)
     for b, length in enumerate(lengths):
+        marginals[b, :, length] += bonus
         trees = [[span for span, _ in tree] for tree in oracle.binary_trees(0, length)]
         best = max(trees, key=lambda tree: sum(float(marginals[b, i, j]) for i, j in tree))
         assert found[b] == best

@@ -105,4 +105,8 @@ def test_trees_that_take_notice_of_punctuation(tmp_path: Path) -> None:
     assert run.parse_spans(sentences, decode="viterbi") == plain.parse_spans(sentences, decode="viterbi")
     gold = run.parse_spans(sentences)
     assert run.evaluate(gold).sentence_f1 == 100
+    plain.config = plain.config.model_copy(
+        update={"data": plain.config.data.model_copy(update={"separator_weight": 0.0, "branching_bonus": 1.0})}
+    )
+    assert [span[:2] for span in plain.parse_spans(["it sees a dog"])[0].spans] == [(0, 4), (1, 4), (2, 4)]
     assert plain.evaluate(gold).sentence_f1 < 100

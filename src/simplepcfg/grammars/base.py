@@ -110,19 +110,20 @@ class Grammar(Algorithms[Sampled, Counts]):
         lengths: Tensor | None = None,
         *,
         span_bonus: Tensor | None = None,
+        final_bonus: float = 0.0,
         exact: bool = False,
     ) -> list[list[tuple[int, int]]]:
         """Find the minimum-Bayes-risk tree of each sentence: its spans of two or more words, in preorder.
 
         A span whose bonus is −inf is in no tree. Raises InputError, which names the sentence, where that leaves none.
-        Unless ``exact``, symbols with a posterior probability below 1e-5 over a span may be left out on a CPU, which
-        changes the marginals of spans by less than a hundredth.
+        ``final_bonus`` is that of ``best_trees``. Unless ``exact``, symbols with a posterior probability below 1e-5
+        over a span may be left out on a CPU, which changes the marginals of spans by less than a hundredth.
         """
         sentences = self._sentences(words, lengths, span_bonus)
         forbidden = None if span_bonus is None else span_bonus == -torch.inf
         with torch.no_grad():
             spans = self._span_marginals(sentences) if exact else self._decoding_marginals(sentences)
-            return best_trees(spans, lengths, forbidden)
+            return best_trees(spans, lengths, forbidden, final_bonus)
 
     @without_autocast
     def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:

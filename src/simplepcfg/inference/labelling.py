@@ -96,7 +96,8 @@ def tree_posteriors(
 ) -> tuple[list[Spans], list[Tensor], list[Tensor]]:
     """Return the trees of a batch, and P(symbol | sentence, tree) of their spans [spans, N] and words [words, P]."""
     grammar = run.grammar_of(batch)
-    decoded = grammar.decode(batch.words, batch.lengths, span_bonus=span_bonus, exact=exact)
+    final = run.config.data.branching_bonus
+    decoded = grammar.decode(batch.words, batch.lengths, span_bonus=span_bonus, final_bonus=final, exact=exact)
     return decoded, *grammar.symbols_given_trees(batch.words, batch.lengths, trees=decoded)
 
 

@@ -78,11 +78,14 @@ def mbr_spans(
 ) -> list[Spans]:
     """Return the spans, over each sentence's tokens, of the tree with the largest sum of span marginals.
 
-    With ``exact``, all symbols count; see ``Grammar.decode``.
+    Those of spans that end the sentence have ``data.branching_bonus`` added. With ``exact``, all symbols count; see
+    ``Grammar.decode``.
     """
 
     def compute(batch: Batch) -> list[Spans]:
-        return run.grammar_of(batch).decode(batch.words, batch.lengths, span_bonus=bonus(batch), exact=exact)
+        final = run.config.data.branching_bonus
+        grammar = run.grammar_of(batch)
+        return grammar.decode(batch.words, batch.lengths, span_bonus=bonus(batch), final_bonus=final, exact=exact)
 
     return in_batches(run, sentences, compute, list)
 

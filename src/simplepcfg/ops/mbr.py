@@ -8,7 +8,7 @@ from simplepcfg.ops.arguments import check_prefix_lengths
 
 
 def best_trees(
-    marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None
+    marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None, final_bonus: float = 0.0
 ) -> list[list[tuple[int, int]]]:
     """Find the binary tree with the largest sum of span marginals for each sentence.
 
@@ -16,6 +16,7 @@ def best_trees(
         marginals: ``[B, n + 1, n + 1]``, the weight of span (i, j), as ``span_marginals`` returns it.
         lengths: ``[B]``, the lengths of the sentences; n for all of them by default.
         forbidden: ``[B, n + 1, n + 1]``, boolean: spans that no tree may contain.
+        final_bonus: what is added to the marginal of every span that ends its sentence.
 
     Returns:
         For each sentence the spans of width 2 or more of its tree, in preorder; an empty list for a sentence of one
@@ -30,6 +31,11 @@ def best_trees(
     >>> best_trees(marginals)
     [[(0, 3), (1, 3)]]
     """
+    if final_bonus:
+        posts = marginals.shape[1]
+        ends = torch.full((marginals.shape[0],), posts - 1) if lengths is None else lengths
+        final = torch.arange(posts, device=marginals.device) == ends.to(marginals.device)[:, None]  # [B, n + 1]
+        marginals = marginals + final_bonus * final[:, None]
     marks = best_tree_mask(marginals, lengths, forbidden)
     # Sorted by start and then by decreasing end, spans are in preorder.
     sentence, start, end = marks.flip(2).nonzero().unbind(1)

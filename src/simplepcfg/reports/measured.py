@@ -104,7 +104,10 @@ def _compute(run: Run, treebank: Treebank, block: slice, answers: _Answers) -> N
     prepared: list[tuple[Sequence[str], Prepared]] = [(tree.words, item) for tree, item in pairs]
     marginals = span_marginals(run, prepared, None)
     answers.marginals += marginals
-    answers.spans += [best_trees(table[None])[0] if len(table) > 1 else [] for table in marginals]
+    answers.spans += [
+        best_trees(table[None], final_bonus=run.config.data.branching_bonus)[0] if len(table) > 1 else []
+        for table in marginals
+    ]
     answers.scores += log_probabilities(run, [item.tokens for _, item in prepared])
     if answers.labelled is not None:
         try:
