@@ -15,7 +15,7 @@ def cells(path: Path, kind: str) -> list[str]:
 
 
 def test_there_are_three() -> None:
-    assert [path.stem for path in EXAMPLES] == ["inside_in_your_model", "surprisal", "train_on_your_text"]
+    assert [path.stem for path in EXAMPLES] == ["inside_in_your_model", "psycholinguists_day", "train_on_your_text"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
