@@ -37,12 +37,21 @@ def test_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     monkeypatch.setattr(unknown_words, "RESULTS", tmp_path / "results.csv")
     arguments = [str(run), "--text", str(text), "--misspellings", "40", "--blimp", str(tmp_path), "--pairs", "2"]
+    arguments += ["--novels", str(text), "--kept", str(tmp_path / "kept.json")]
     monkeypatch.setattr(sys, "argv", ["unknown_words.py", *arguments])
     unknown_words.main()
     rows = list(csv.DictReader((tmp_path / "results.csv").open()))
     both = [("misspellings", "40"), ("BLiMP", "4")]
-    assert [(row["material"], row["items"]) for row in rows] == both * 2
-    assert [row["vocabulary"] for row in rows] == ["closed", "closed", "open", "open"]
+    assert [(row["material"], row["items"]) for row in rows] == [*both, *both, ("novels", "30")]
+    assert [row["vocabulary"] for row in rows] == ["closed", "closed", "open", "open", "open"]
     assert float(rows[2]["right_percent"]) > 95  # whatever <unk> has, four letters cost more
     assert rows[3]["right_percent_known"] == ""  # every pair has an unknown word
-    assert capsys.readouterr().out.count("\n") == 4
+    assert float(rows[4]["character_perplexity"]) < float(rows[4]["perplexity"])
+    assert capsys.readouterr().out.count("\n") == 5
+    expected = model.score([["The", "dog", "xyzzy", "."]]), load(run, closed_vocabulary=True).score(["The dog xyzzy ."])
+    remembering = unknown_words.Remembering(model, tmp_path / "kept.json")
+    for closed in (False, True):
+        remembering.closed = closed
+        assert remembering.score([["The", "dog", "xyzzy", "."]]) == pytest.approx(expected[closed], abs=1e-4)
+        (records,) = remembering.surprisal([["The", "dog", "xyzzy", "."]])
+        assert -sum(item.surprisal or 0 for item in records) == pytest.approx(expected[closed][0], abs=1e-4)

@@ -39,12 +39,8 @@ class WordSurprisal:
     depth: float | None = None  # where it was asked for: the expected number of constituents over the word
 
 
-class WordModel(Protocol):
-    """A run, an n-gram or an LSTM: anything that gives the words of a sentence probabilities from left to right."""
-
-    @property
-    def name(self) -> str:
-        """What tables call it."""
+class WordReader(Protocol):
+    """Anything that reads sentences by a vocabulary."""
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -53,6 +49,14 @@ class WordModel(Protocol):
     @property
     def preprocessing(self) -> Preprocessing:
         """What happens to words before the model sees them."""
+
+
+class WordModel(WordReader, Protocol):
+    """A run, an n-gram or an LSTM: anything that gives the words of a sentence probabilities from left to right."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
 
     def score(self, sentences: Sequence[Words], /) -> list[float]:
         """log p (nats) of each sentence, its end included."""
@@ -136,7 +140,7 @@ def words_of_item(text: str) -> list[str]:
     return [plain_apostrophes(token) for token in tokenize(text)]
 
 
-def with_known_marks(model: WordModel, words: Words) -> list[str]:
+def with_known_marks(model: WordReader, words: Words) -> list[str]:
     """Write brackets, quotation marks, dashes and dots as the model's vocabulary has them, such as `-LRB-` for `(`.
 
     Of straight quotation marks every second one of a sentence ends a quotation.
@@ -159,6 +163,6 @@ def with_known_marks(model: WordModel, words: Words) -> list[str]:
     return known
 
 
-def has_unknown(model: WordModel, words: Words) -> bool:
+def has_unknown(model: WordReader, words: Words) -> bool:
     """Tell whether the model sees a word of a sentence as unknown."""
     return not all(map(model.vocabulary.knows, model.preprocessing.apply(words).tokens))
