@@ -51,7 +51,7 @@ def test_leaving_symbols_out_keeps_the_trees(call: Call, tiny_run: Path, monkeyp
     exact = call("parse", tiny_run, "--decode", "exact-mbr", stdin=text).lines
     monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
     assert call("parse", tiny_run, stdin=text).lines == exact
-    monkeypatch.setattr(pruned, "PrunedOutside", None)  # which nothing asks for now
+    monkeypatch.setattr(pruned, "PrunedChart", None)  # which nothing asks for now
     assert call("parse", tiny_run, "--decode", "exact-mbr", stdin=text).lines == exact
 
 
@@ -178,7 +178,7 @@ def test_blocks_are_computed_one_by_one(tiny_run: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 2)
     run, calls = load(tiny_run), []
     original = parsing.in_batches
-    monkeypatch.setattr(parsing, "in_batches", lambda *given: calls.append(1) or original(*given))
+    monkeypatch.setattr(parsing, "in_batches", lambda *given, **options: calls.append(1) or original(*given, **options))
     found = run.parse_blocks(["the dog sees a cat"] * 5)
     assert len(next(found)) == 2
     assert calls == [1]

@@ -1,4 +1,4 @@
-"""Span marginals over few symbols: exact without a threshold, near the true ones with one, refused where they fail."""
+"""Span marginals over few spans and symbols: exact without thresholds, near the true ones with them, or refused."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from torch import Tensor
 from random_grammars import random_case, rules_and_sentences, with_zeros
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.ops.inside import span_marginals
-from simplepcfg.ops.marginals import pruned, symbol_marginals
-from simplepcfg.ops.marginals.pruned import PrunedOutside, pruned_outside
+from simplepcfg.ops.marginals import coarse, pruned, symbol_marginals
+from simplepcfg.ops.marginals.pruned import pruned_span_marginals
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +22,9 @@ def some_bonus(batch: int, n: int) -> Tensor:
     return bonus
 
 
-def outside_of(*arguments: Tensor, threshold: float, **options: Tensor) -> PrunedOutside | None:
-    return pruned_outside(*rules_and_sentences(*arguments, **options), threshold=threshold)
+def pruned_of(*given: Tensor, threshold: float, span_threshold: float = 0.0, **options: Tensor) -> Tensor | None:
+    rules, sentences = rules_and_sentences(*given, **options)
+    return pruned_span_marginals(rules, sentences, threshold=threshold, span_threshold=span_threshold)
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -36,22 +37,44 @@ def test_without_a_threshold_all_marginals_are_exact(
     tensors = [tensor.detach() for tensor in (with_zeros(case) if zeros else case).tensors()]
     lengths = torch.arange(n, n - batch, -1)
     bonus = some_bonus(batch, n) if with_bonus and n > 2 else None
-    outside = outside_of(*tensors, threshold=0.0, lengths=lengths, span_bonus=bonus)
-    assert outside is not None
+    marginals = pruned_of(*tensors, threshold=0.0, lengths=lengths, span_bonus=bonus)
     _, spans = span_marginals(*tensors, lengths=lengths, span_bonus=bonus)
-    torch.testing.assert_close(outside.spans, spans, rtol=1e-9, atol=1e-12)
-    wanted = (spans > 0).nonzero()
-    _, symbols = symbol_marginals(*rules_and_sentences(*tensors, lengths=lengths, span_bonus=bonus), spans=wanted)
-    torch.testing.assert_close(outside.symbols(wanted), symbols, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(marginals, spans, rtol=1e-9, atol=1e-12)
 
 
 def test_a_threshold_costs_little() -> None:
     tensors = [tensor.detach() for tensor in random_case(2, 20, 300, 300, scale=4.0, dtype=torch.float32).tensors()]
-    outside = outside_of(*tensors, threshold=1e-5)
-    assert outside is not None
+    marginals = pruned_of(*tensors, threshold=1e-5)
+    assert marginals is not None
     _, spans = span_marginals(*tensors)
-    assert float((outside.spans - spans).abs().max()) < 0.01
-    torch.testing.assert_close(outside.spans.sum((1, 2)), torch.full((2,), 19.0), rtol=0, atol=0.05)
+    assert float((marginals - spans).abs().max()) < 0.01
+    torch.testing.assert_close(marginals.sum((1, 2)), torch.full((2,), 19.0), rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize("with_bonus", [False, True])
+def test_marginals_of_few_spans_are_those_of_trees_without_the_others(with_bonus: bool) -> None:
+    tensors = [tensor.detach() for tensor in random_case(3, 14, 80, 12, scale=3.0).tensors()]
+    lengths, bonus = torch.tensor([14, 11, 6]), some_bonus(3, 14) if with_bonus else None
+    rules, sentences = rules_and_sentences(*tensors, lengths=lengths, span_bonus=bonus)
+    guessed = coarse.coarse_span_marginals(rules, sentences)
+    torch.testing.assert_close(guessed.sum((1, 2)), lengths.double() - 1)
+    kept = guessed >= 0.01
+    kept[2] = True  # a short sentence loses nothing
+    kept[torch.arange(3), 0, lengths] = True
+    assert not kept[0].triu(2).eq(torch.ones(15, 15, dtype=torch.bool).triu(2)).all()
+    forbidden = torch.zeros(3, 15, 15, dtype=torch.float64).masked_fill(~kept, -torch.inf)
+    _, expected = span_marginals(
+        *tensors, lengths=lengths, span_bonus=forbidden if bonus is None else forbidden + bonus
+    )
+    marginals = pruned_of(*tensors, threshold=0.0, span_threshold=0.01, lengths=lengths, span_bonus=bonus)
+    torch.testing.assert_close(marginals, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_coarse_grammar_with_a_cluster_for_each_symbol_is_the_grammar_itself() -> None:
+    tensors = [tensor.detach() for tensor in random_case(2, 9, 40, 5, scale=3.0).tensors()]
+    _, expected = span_marginals(*tensors)
+    marginals = coarse.coarse_span_marginals(*rules_and_sentences(*tensors))
+    torch.testing.assert_close(marginals, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_what_cannot_be_pruned_is_left_to_the_exact_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,9 +82,12 @@ def test_what_cannot_be_pruned_is_left_to_the_exact_form(monkeypatch: pytest.Mon
     single = [tensor.detach() for tensor in random_case(2, 1, 3, 4).tensors()]
     sharp = [tensor.detach() for tensor in random_case(2, 14, 32, 64, scale=32.0, dtype=torch.float32).tensors()]
     for tensors in (batched, single, sharp):
-        assert outside_of(*tensors, threshold=0.0) is None
+        assert pruned_of(*tensors, threshold=0.0) is None
     monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 4)
-    assert outside_of(*(tensor.detach() for tensor in random_case(2, 5, 3, 4).tensors()), threshold=0.0) is None
+    assert pruned_of(*(tensor.detach() for tensor in random_case(2, 5, 3, 4).tensors()), threshold=0.0) is None
+    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
+    long = [tensor.detach() for tensor in random_case(2, 14, 70, 4).tensors()]
+    assert pruned_of(*long, threshold=0.0, span_threshold=0.999) is None  # no tree is left
 
 
 def test_decoded_trees_are_those_of_the_exact_form() -> None:

@@ -116,8 +116,8 @@ class Grammar(Algorithms[Sampled, Counts]):
         """Find the minimum-Bayes-risk tree of each sentence: its spans of two or more words, in preorder.
 
         A span whose bonus is −inf is in no tree. Raises InputError, which names the sentence, where that leaves none.
-        ``final_bonus`` is that of ``best_trees``. Unless ``exact``, symbols with a posterior probability below 1e-5
-        over a span may be left out on a CPU, which changes the marginals of spans by less than a hundredth.
+        ``final_bonus`` is that of ``best_trees``. Unless ``exact``, spans and symbols that are improbable may be left
+        out on a CPU, and some trees of large grammars then differ; see ops/marginals/README.md.
         """
         sentences = self._sentences(words, lengths, span_bonus)
         forbidden = None if span_bonus is None else span_bonus == -torch.inf

@@ -21,7 +21,7 @@ from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_w
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.given_trees import symbols_given_trees
-from simplepcfg.ops.marginals.pruned import pruned_outside
+from simplepcfg.ops.marginals.pruned import pruned_span_marginals
 from simplepcfg.ops.prefix import (
     Closure,
     GrowingPrefix,
@@ -102,8 +102,8 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return log_partition_and_spans(self.rules, sentences, backend=self.backend, create_graph=graph)[1]
 
     def _decoding_marginals(self, sentences: Sentences) -> Tensor:
-        pruned = pruned_outside(self.rules, sentences, backend=self.backend)
-        return self._span_marginals(sentences) if pruned is None else pruned.spans
+        pruned = pruned_span_marginals(self.rules, sentences, backend=self.backend)
+        return self._span_marginals(sentences) if pruned is None else pruned
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         with torch.no_grad():

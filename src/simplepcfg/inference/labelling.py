@@ -20,7 +20,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT, gold_labels
 from simplepcfg.evaluation.treebank import Spans, Treebank
-from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.batches import cells_of_decoding, in_batches
 from simplepcfg.inference.label_mapping import LabelMapping, Shares, weights_fingerprint
 from simplepcfg.inference.marginals import Bonus, Words
 from simplepcfg.inference.sentences import original_tree
@@ -54,11 +54,11 @@ class LabelTable:
     def of(cls, shares: Shares, prefix: str, symbols: int, device: torch.device) -> LabelTable:
         """Make the matrix of the symbols `prefix`-0, `prefix`-1, …; of those that have no label it has zeros."""
         names = tuple(sorted({label for row in shares.values() for label in row}))
-        matrix = torch.zeros(symbols, len(names))
+        rows = [[0.0] * len(names) for _ in range(symbols)]
         for symbol, row in shares.items():
             for label, share in row.items():
-                matrix[int(symbol.removeprefix(f"{prefix}-")), names.index(label)] = share
-        return cls(names, matrix.to(device))
+                rows[int(symbol.removeprefix(f"{prefix}-"))][names.index(label)] = share
+        return cls(names, torch.tensor(rows, device=device))
 
 
 def labelled_trees(
@@ -82,7 +82,8 @@ def labelled_trees(
             for spans, nodes, leaves in zip(decoded, symbols, words, strict=True)
         ]
 
-    answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
+    tokens = [item.tokens for _, item in prepared]
+    answers = in_batches(run, tokens, compute, lambda: None, cells=cells_of_decoding(run, exact))
     return [
         original_tree(words, item, [])
         if nodes is None or phrases is None or tags is None

@@ -186,11 +186,11 @@ class Run(TrainedModel):
 
         `decode="mbr"` gives the tree with the largest sum of span marginals, with labels such as `NP` if the run has
         learned any, in which nodes that are probably no constituents are left out; with `labels=False` or without
-        learned labels, it is a binary tree of `X`. "exact-mbr" counts symbols with a posterior below 1e-5 over a span
-        too, which takes longer on a CPU. "viterbi" gives the most probable tree with its symbols,
-        `(NT-12 (T-5 the) …)`. Dropped punctuation is attached to the lowest node around
-        it. One word is the trivial tree `(X (T word))`, an empty sentence a tree without children. `constraints` has
-        one entry a sentence, such as `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, or None.
+        learned labels, it is a binary tree of `X`. "exact-mbr" counts all spans and symbols, also those that a large
+        grammar leaves out on a CPU because they are improbable. "viterbi" gives the most probable tree with its
+        symbols, `(NT-12 (T-5 the) …)`. Dropped punctuation is attached to the lowest node around it. One word is the
+        trivial tree `(X (T word))`, an empty sentence a tree without children. `constraints` has one entry a sentence,
+        such as `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, or None.
 
             run.parse(["the dog barks ."], decode="viterbi")[0].pretty_print()
         """

@@ -19,16 +19,17 @@ def transposed_rules(left: Tensor, right: Tensor) -> Tensor:
     """
     if left.dim() == 3 or left.device.type != "cpu":
         return torch.cat([left, right], -2).transpose(-1, -2)
-    return _kept("transposed", left, right, lambda one, other: torch.cat([one.T, other.T], -1))
+    return kept_layout("transposed", left, right, lambda one, other: torch.cat([one.T, other.T], -1))
 
 
 def stacked_rules(left: Tensor, right: Tensor) -> Tensor:
     """Return the rules of nonterminals, [L; R] without columns of preterminals, [2N, N], which is only read."""
     states = left.shape[0]
-    return _kept("stacked", left, right, lambda one, other: torch.cat([one[:, :states], other[:, :states]]))
+    return kept_layout("stacked", left, right, lambda one, other: torch.cat([one[:, :states], other[:, :states]]))
 
 
-def _kept(layout: str, left: Tensor, right: Tensor, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def kept_layout(layout: str, left: Tensor, right: Tensor, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Return a tensor that is computed from rules without a batch dimension, and kept until they change."""
     versions = (changes(left), changes(right))
     held: tuple[object, ref[Tensor], dict[str, Tensor]] | None = KEPT.get(left)
     if held is None or held[0] != versions or held[1]() is not right:

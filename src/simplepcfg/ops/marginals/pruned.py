@@ -1,34 +1,49 @@
-"""Span marginals by an outside pass over few symbols: those whose marginals reach a threshold.
+"""Span marginals by inside and outside passes over few spans and few symbols; README.md says which.
 
-The outside pass hands marginals themselves down the tree, from parent symbols to the children of their splits. Few
-symbols have one that matters: at a span of a trained grammar of 1,024 nonterminals about a dozen reach 1e-5. A
-span's marginal is divided among those that do, so that only spans without any of them are lost.
+A coarse grammar guesses which spans matter, and only those get rows of the chart. The outside pass hands marginals
+themselves down the tree, from parent symbols to the children of their splits. Few symbols have one that matters: at a
+span of a trained grammar of 1,024 nonterminals about a dozen reach 1e-5. A span's marginal is divided among those that
+do, so that only spans without any of them are lost.
 """
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside import BACKENDS
-from simplepcfg.ops.inside.scaled_chart import ScaledChart, Square
-from simplepcfg.ops.transposed_rules import stacked_rules
+from simplepcfg.ops.inside.scaled_chart import CACHE_BYTES
+from simplepcfg.ops.marginals.coarse import coarse_span_marginals
+from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
+from simplepcfg.ops.transposed_rules import stacked_rules, transposed_rules
 
 # Marginals of one symbol over one span, or of one parent symbol of a span, are dropped below this.
 THRESHOLD = 1e-5
+# Spans are dropped whose marginal under the coarse grammar is below this, in sentences of more words than that.
+SPAN_THRESHOLD = 5e-4
+SHORT = 8
 LEAST_NONTERMINALS = 256
 
 
-def pruned_outside(
-    rules: SimpleRules, sentences: Sentences, *, backend: str = "auto", threshold: float = THRESHOLD
-) -> PrunedOutside | None:
-    """Compute span marginals of sentences, as far as symbols whose marginals reach the threshold make them up.
+def pruned_span_marginals(
+    rules: SimpleRules,
+    sentences: Sentences,
+    *,
+    backend: str = "auto",
+    threshold: float = THRESHOLD,
+    span_threshold: float = SPAN_THRESHOLD,
+) -> Tensor | None:
+    """Compute span marginals of sentences, [B, n + 1, n + 1], as far as spans and symbols above thresholds go.
 
-    Returns None where the pass does not apply or does not pay: on a GPU, for rules with a batch dimension or fewer than
-    ``LEAST_NONTERMINALS``, for other backends than "torch", and if a value may have left the floating-point range.
+    Returns None where that does not apply or does not pay: on a GPU, for rules with a batch dimension or fewer than
+    ``LEAST_NONTERMINALS``, for other backends than "torch", if a value may have left the floating-point range, and if
+    the spans of a sentence leave no tree.
 
     Raises:
         InputError: as ``inside`` does.
@@ -36,85 +51,191 @@ def pruned_outside(
     backend = resolve_backend(backend, sentences.log_emissions, BACKENDS)
     with torch.inference_mode():
         arguments = check_arguments(rules, sentences)
-        _, n, nonterminals, _ = arguments.sizes
+        batch, n, nonterminals, _ = arguments.sizes
         on_cpu = backend == "torch" and arguments.log_emissions.device.type == "cpu"
         if not on_cpu or n == 1 or nonterminals < LEAST_NONTERMINALS or arguments.batched_rules:
             return None
-        chart = ScaledChart(arguments)
-        chart.fill()
-        if chart.log_space_spans:
-            return None
-        outside = PrunedOutside(chart, threshold)
-        return outside if bool(outside.spans.isfinite().all()) else None
+        lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
+        ends = torch.arange(n + 1)
+        every = (ends <= lengths[:, None])[:, None] & (ends[:, None] < ends)  # [B, n + 1, n + 1]
+        kept = every
+        if span_threshold > 0 and bool((lengths > SHORT).any()):
+            likely = coarse_span_marginals(rules, sentences) >= span_threshold
+            kept = every & (likely | (ends - ends[:, None] == 1) | (lengths <= SHORT)[:, None, None])
+            kept[torch.arange(batch), 0, lengths] = True
+        chart = PrunedChart(arguments, lengths, kept)
+        in_range = chart.fill()
+        lost = ~chart.has_tree & (kept != every).any((1, 2))
+        return chart.span_marginals(threshold) if in_range and not bool(lost.any()) else None
 
 
-class PrunedOutside:
-    """One outside pass over a filled chart, which is only read; all sentences have the same rules.
+@dataclass(slots=True)
+class Width:
+    """The rows of spans of one width, and the splits whose children have rows, in the order of their parents."""
 
-    ``spans`` [B, n + 1, n + 1] holds the marginals of spans of two or more words.
-    """
+    width: int
+    rows: slice
+    b: Tensor  # [spans]
+    i: Tensor
+    parent: Tensor  # [splits]: number of the span
+    left: Tensor  # [splits]: row of the left child
+    right: Tensor
+    first: Tensor  # [spans + 1]: number of the first split of each span
+    factors: Tensor  # [splits]: β = Σ factor · η ⊙ ζ
 
-    def __init__(self, chart: ScaledChart, threshold: float) -> None:
-        self.chart, self.threshold = chart, threshold
-        self.lengths = torch.full((chart.batch,), chart.n) if chart.lengths is None else chart.lengths
-        self.rules = stacked_rules(chart.arguments.left, chart.arguments.right)
-        # By span and side: the marginal of each parent symbol that has the span as its left (or right) child.
-        self.by_parent = Square(torch.zeros_like(chart.square.cells))
-        self.spans = chart.empty(chart.batch, chart.n + 1, chart.n + 1).zero_()
-        for width in range(chart.n, 1, -1):
-            self._visit(width)
 
-    def symbols(self, spans: Tensor) -> Tensor:
-        """Compute the marginal of each nonterminal over spans, [K, 3] of (sentence, start, end): [K, N]."""
-        marginals = self.chart.empty(len(spans), self.chart.nonterminals)
-        b, i, j = spans.unbind(1)
-        for width in (j - i).unique().tolist():
-            rows = (j - i == width).nonzero()[:, 0]
-            marginals[rows] = self._marginals(width, b[rows], i[rows])
-        return marginals
+class PrunedChart:
+    """A chart of rows, one for each span that is kept; all sentences have the same rules."""
 
-    def _visit(self, width: int) -> None:
-        """Compute the marginals of spans of one width, and hand those of their symbols to the children."""
-        chart = self.chart
-        here = torch.diagonal(self.spans, width, 1, 2)
-        here.copy_(self.by_parent.rows(width).sum((2, 3)))
-        ends = chart.whole_sentences(width)
-        if ends is not None:
-            here[ends, 0] = (chart.log_top[ends] > -torch.inf).to(here.dtype)
-        if width == 2:
-            return  # the children are words
-        b, i = (here > self.threshold).nonzero(as_tuple=True)
-        marginals = self._marginals(width, b, i)
-        span, symbol = (marginals > self.threshold).nonzero(as_tuple=True)
-        shares = marginals[span, symbol]
-        shares *= (here[b, i] / torch.zeros_like(here[b, i]).index_add_(0, span, shares))[span]
-        b, i = b[span], i[span]
-        square = chart.square
-        first = b * square.splits_stride[0] + i * square.splits_stride[1] + square.column + symbol
-        left = first[:, None] + torch.arange(width - 1) * square.column  # [nodes, splits], where η is in the square
-        right = left + width * square.row
-        cells, by_parent = square.cells.view(-1), self.by_parent.cells.view(-1)
-        splits = cells.take(left).mul_(cells.take(right)).mul_(chart.factors[width][b, i])
-        splits = splits.mul_((shares / chart.beta[width][b, i, symbol])[:, None]).flatten()
-        by_parent.index_add_(0, left.flatten(), splits)
-        by_parent.index_add_(0, right.flatten(), splits)
+    def __init__(self, arguments: InsideArguments, lengths: Tensor, kept: Tensor) -> None:
+        """Number the spans of ``kept`` [B, n + 1, n + 1] by width."""
+        self.arguments, self.lengths = arguments, lengths
+        self.n, self.nonterminals = arguments.sizes[1:3]
+        self.dtype = arguments.log_emissions.dtype
+        self.range = range_of(self.dtype)
+        b, i, j = kept.nonzero().unbind(1)
+        order = (j - i).argsort(stable=True)
+        b, i, j = b[order], i[order], j[order]
+        self.row_of = torch.full(kept.shape, -1)
+        self.row_of[b, i, j] = torch.arange(len(b))
+        self.b, self.i = b, i
+        counts = torch.bincount(j - i, minlength=self.n + 1).cumsum(0).tolist()
+        self.rows = {width: slice(*counts[width - 1 : width + 1]) for width in range(1, self.n + 1)}
+        self.words = counts[1]
+        self.children = torch.empty(len(b), 2, self.nonterminals, dtype=self.dtype)  # η and ζ
+        self.exponents = torch.empty(len(b), 2, dtype=self.dtype)
+        self.scales = torch.empty(len(b), 2, dtype=self.dtype)  # stored row = scale · matrix product
+        self.beta = torch.empty(len(b) - self.words, self.nonterminals, dtype=self.dtype)
+        self.widths: dict[int, Width] = {}
+        self.has_tree = torch.zeros(len(lengths), dtype=torch.bool)  # of sentences of two words or more
 
-    def _marginals(self, width: int, b: Tensor, i: Tensor) -> Tensor:
-        """Compute the marginals of nonterminals over spans of one width: [spans, N]."""
-        chart = self.chart
-        marginals = chart.beta[width][b, i]
-        if width < chart.n:
-            by_parent = self.by_parent.rows(width)[b, i].flatten(1)
-            span, parent = (by_parent > self.threshold).nonzero(as_tuple=True)
-            side = (parent >= chart.nonterminals).long()
-            where = b[span], i[span], side
-            stored = chart.square.rows(width)[*where, parent - side * chart.nonterminals]
-            weights = by_parent[span, parent] / stored * chart.scales[width][where]
-            starts = torch.searchsorted(span, torch.arange(len(b)))
-            marginals *= embedding_bag(parent, self.rules, starts, mode="sum", per_sample_weights=weights)
-        top = (self.lengths[b] == width).nonzero()[:, 0]
+    def fill(self) -> bool:
+        """Run the inside pass; return whether all values are in range."""
+        transposed = transposed_rules(self.arguments.left, self.arguments.right)  # [N + P, 2N]
+        rows = self.rows[1]
+        emissions = self.arguments.log_emissions[self.b[rows], self.i[rows]]
+        emissions = (emissions - emissions.amax(-1, keepdim=True).clamp(min=-1e30)).exp_().mul_(2.0**self.range.peak)
+        exponents = torch.full((self.words,), -float(self.range.peak), dtype=self.dtype)
+        self._store(rows, emissions @ transposed[self.nonterminals :], exponents)
+        for width in range(2, self.n + 1):
+            level = self.widths[width] = self._splits(width)
+            beta, exponents = self._sum_splits(level)
+            if bool(((beta.amax(-1) < self.range.safe) & (exponents > DEAD / 2)).any()):
+                return False
+            if width < self.n:
+                self._store(level.rows, beta @ transposed[: self.nonterminals], exponents)
+        longer = (self.lengths > 1).nonzero()[:, 0]
+        tops = self.beta[self.row_of[longer, 0, self.lengths[longer]] - self.words]
+        root = self.arguments.root.expand(len(self.lengths), -1)[longer]
+        self.has_tree[longer] = ((tops > 0) & (root > 0)).any(-1)
+        return True
+
+    def _splits(self, width: int) -> Width:
+        """Find the splits of the spans of one width whose children have rows."""
+        rows = self.rows[width]
+        b, i = self.b[rows], self.i[rows]
+        posts = self.n + 1
+        start = (b * posts + i) * posts + i
+        k = torch.arange(1, width)
+        table = self.row_of.view(-1)
+        left = table[start[:, None] + k]
+        right = table[start[:, None] + width + k * posts]
+        parent, split = ((left >= 0) & (right >= 0)).nonzero().unbind(1)
+        first = torch.zeros(len(b) + 1, dtype=torch.int64)
+        torch.cumsum(torch.bincount(parent, minlength=len(b)), 0, out=first[1:])
+        return Width(width, rows, b, i, parent, left[parent, split], right[parent, split], first, torch.empty(0))
+
+    def _sum_splits(self, level: Width) -> tuple[Tensor, Tensor]:
+        """Compute β of spans, Σ over splits of η ⊙ ζ, and its exponents: [spans, N] and [spans]."""
+        beta = self.beta[level.rows.start - self.words : level.rows.stop - self.words]
+        splits = self.exponents[level.left, 0] + self.exponents[level.right, 1]
+        exponents = splits.new_full((len(beta),), DEAD).scatter_reduce_(0, level.parent, splits, "amax")
+        level.factors = (splits - exponents[level.parent]).exp2_()
+        most = max(1, CACHE_BYTES // (self.nonterminals * self.dtype.itemsize))
+        eta, zeta = self.children.unbind(1)
+        bounds, start = level.first.tolist(), 0
+        while start < len(beta):
+            stop = start + 1
+            while stop < len(beta) and bounds[stop + 1] - bounds[start] <= most:
+                stop += 1
+            some = slice(bounds[start], bounds[stop])
+            products = eta.index_select(0, level.left[some]).mul_(zeta.index_select(0, level.right[some]))
+            every = torch.arange(len(products))
+            offsets = level.first[start:stop] - bounds[start]
+            beta[start:stop] = embedding_bag(
+                every, products, offsets, mode="sum", per_sample_weights=level.factors[some]
+            )
+            start = stop
+        if self.arguments.span_bonus is not None:
+            bonus = self.arguments.span_bonus[level.b, level.i, level.i + level.width].double() / math.log(2)
+            whole, forbidden = bonus.floor(), bonus == -math.inf
+            fraction = torch.exp2(bonus - whole).masked_fill_(forbidden, 0.0).to(self.dtype)
+            beta *= fraction[:, None]
+            level.factors *= fraction[level.parent]
+            exponents += whole.masked_fill(forbidden, DEAD).to(self.dtype)
+        return beta, exponents
+
+    def _store(self, rows: slice, products: Tensor, exponents: Tensor) -> None:
+        """Write the rows of η and ζ, each scaled so that its maximum is near 2^peak."""
+        both = products.view(-1, 2, self.nonterminals)
+        maxima = both.amax(-1)
+        shifts = shift_to_peak(maxima, self.range, limit_shift=True)
+        self.scales[rows] = shifts.exp2()
+        torch.mul(both, self.scales[rows][..., None], out=self.children[rows])
+        self.exponents[rows] = (exponents[:, None] - shifts).masked_fill_(maxima == 0, DEAD)
+
+    def span_marginals(self, threshold: float) -> Tensor | None:
+        """Run the outside pass; return the marginals of spans of two or more words, or None if one is not finite."""
+        spans = torch.zeros(*self.row_of.shape, dtype=self.dtype)
+        # By row and side: the marginal of each parent symbol that has the span as its left (or right) child.
+        by_parent = torch.zeros_like(self.children)
+        rules = stacked_rules(self.arguments.left, self.arguments.right)
+        for width in range(self.n, 1, -1):
+            level = self.widths.pop(width)
+            here = by_parent[level.rows].sum((1, 2))
+            whole = self.lengths[level.b] == width
+            here[whole] = self.has_tree[level.b[whole]].to(here.dtype)
+            spans[level.b, level.i, level.i + width] = here
+            if width > 2:  # otherwise the children are words
+                self._hand_down(level, here, by_parent, rules, threshold)
+        return spans if bool(spans.isfinite().all()) else None
+
+    def _hand_down(self, level: Width, here: Tensor, by_parent: Tensor, rules: Tensor, threshold: float) -> None:
+        """Add the marginals of the symbols of spans, which have the marginals ``here``, to those of their children."""
+        beta = self.beta[level.rows.start - self.words : level.rows.stop - self.words]
+        span = (here > threshold).nonzero()[:, 0]
+        marginals = self._symbols(level, span, beta[span], by_parent, rules, threshold)
+        node, symbol = (marginals > threshold).nonzero(as_tuple=True)
+        shares = marginals[node, symbol]
+        shares *= (here[span] / torch.zeros_like(here[span]).index_add_(0, node, shares))[node]
+        span = span[node]
+        # Every node with every split of its span.
+        first = level.first[span]
+        counts = level.first[span + 1] - first
+        node = torch.repeat_interleave(torch.arange(len(span)), counts)
+        split = torch.arange(len(node)) + (first - (counts.cumsum(0) - counts))[node]
+        symbol, shares = symbol[node], (shares / beta[span, symbol])[node]
+        left = (2 * self.nonterminals) * level.left[split] + symbol
+        right = (2 * self.nonterminals) * level.right[split] + self.nonterminals + symbol
+        stored = self.children.view(-1)
+        weights = stored.take(left).mul_(stored.take(right)).mul_(level.factors[split]).mul_(shares)
+        by_parent.view(-1).index_add_(0, left, weights).index_add_(0, right, weights)
+
+    def _symbols(
+        self, level: Width, span: Tensor, marginals: Tensor, by_parent: Tensor, rules: Tensor, threshold: float
+    ) -> Tensor:
+        """Compute the marginals of the nonterminals of some spans, given β of these: [spans, N]."""
+        if level.width < self.n:
+            handed = by_parent[level.rows][span].flatten(1)
+            place, parent = (handed > threshold).nonzero(as_tuple=True)
+            where = level.rows.start + span[place], parent // self.nonterminals
+            stored = self.children[*where, parent % self.nonterminals]
+            weights = handed[place, parent] / stored * self.scales[where]
+            starts = torch.searchsorted(place, torch.arange(len(span)))
+            marginals *= embedding_bag(parent, rules, starts, mode="sum", per_sample_weights=weights)
+        top = (self.lengths[level.b[span]] == level.width).nonzero()[:, 0]
         if len(top):
-            b = b[top]
-            logs = chart.top[b].log() + chart.arguments.root.expand(chart.batch, -1)[b].double().log()
-            marginals[top] = (logs - chart.log_top[b, None]).exp().nan_to_num_(0.0).to(chart.dtype)
+            logs = self.beta[level.rows.start - self.words + span[top]].double().log_()
+            logs += self.arguments.root.expand(len(self.lengths), -1)[level.b[span[top]]].double().log()
+            marginals[top] = logs.softmax(-1).to(self.dtype)
         return marginals

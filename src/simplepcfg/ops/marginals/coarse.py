@@ -1,0 +1,77 @@
+"""A coarse grammar whose nonterminals are clusters of those of a large one: a cheap guess of its span marginals.
+
+Clusters are of nonterminals with similar parents, by k-means over random projections of the columns of the rules. A
+cluster has the mean rules of its members, weighted by how often they occur, and their summed probability as a child.
+Preterminals stay as they are, so that words keep their probabilities.
+"""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.arguments import Sentences, SimpleRules
+from simplepcfg.ops.inside import log_partition_and_spans
+from simplepcfg.ops.transposed_rules import kept_layout
+
+CLUSTERS = 96
+ITERATIONS = 12
+DIRECTIONS = 64  # of the random projection
+FREQUENCY_STEPS = 30
+
+
+def coarse_span_marginals(rules: SimpleRules, sentences: Sentences) -> Tensor:
+    """Compute the span marginals of sentences, [B, n + 1, n + 1], under the coarse grammar of rules without a batch."""
+    members = kept_layout("clusters", rules.left, rules.right, _clusters)
+    left, right = kept_layout("coarse", rules.left, rules.right, lambda one, other: _coarse(one, other, members))
+    root = rules.root.new_zeros(CLUSTERS).index_add_(0, members, rules.root.detach())
+    return log_partition_and_spans(SimpleRules(root, left, right), sentences, backend="torch")[1]
+
+
+def _frequencies(left: Tensor, right: Tensor) -> Tensor:
+    """Return about how often each nonterminal is a child in derivations: [N], which sum to 1."""
+    states = len(left)
+    both = left[:, :states] + right[:, :states]
+    shares = total = both.new_full((states,), 1 / states)
+    for _ in range(FREQUENCY_STEPS):
+        shares = shares @ both
+        shares = shares / shares.sum().clamp(min=1e-30)
+        total = total + shares
+    return total / total.sum()
+
+
+def _clusters(left: Tensor, right: Tensor) -> Tensor:
+    """Return the cluster of each nonterminal: [N]."""
+    states = len(left)
+    weights = _frequencies(left, right)
+    generator = torch.Generator().manual_seed(0)
+    points = left.new_zeros(states, DIRECTIONS)
+    for rules in (left, right):
+        parents = rules[:, :states] * weights[:, None]  # of each child: how often it has each of them
+        parents = (parents / parents.sum(0).clamp(min=1e-30)).sqrt_()
+        points += parents.T @ torch.randn(states, DIRECTIONS, generator=generator).to(left)
+    # Centres are chosen one after the other, far from those before, as k-means++ does.
+    distances = torch.ones_like(weights)
+    centres = points.new_empty(CLUSTERS, DIRECTIONS)
+    for number in range(CLUSTERS):
+        centres[number] = points[torch.multinomial(distances * weights + 1e-30, 1, generator=generator)[0]]
+        nearest = (points - centres[number]).square().sum(1)
+        distances = nearest if number == 0 else torch.minimum(distances, nearest)
+    for _ in range(ITERATIONS):
+        members = torch.cdist(points, centres).argmin(1)
+        sizes = weights.new_zeros(CLUSTERS).index_add_(0, members, weights)
+        sums = torch.zeros_like(centres).index_add_(0, members, points * weights[:, None])
+        centres = torch.where(sizes[:, None] > 0, sums / sizes[:, None].clamp(min=1e-30), centres)
+    return torch.cdist(points, centres).argmin(1)
+
+
+def _coarse(left: Tensor, right: Tensor, members: Tensor) -> Tensor:
+    """Return the rules of the clusters, [2, K, K + P]."""
+    states = len(left)
+    weights = _frequencies(left, right)
+    sizes = weights.new_zeros(CLUSTERS).index_add_(0, members, weights)
+    shares = weights / sizes.clamp(min=1e-30)[members]
+    sides = []
+    for rules in (left, right):
+        rows = rules.new_zeros(CLUSTERS, rules.shape[1]).index_add_(0, members, rules * shares[:, None])
+        children = rows.new_zeros(CLUSTERS, CLUSTERS).index_add_(1, members, rows[:, :states])
+        sides.append(torch.cat([children, rows[:, states:]], 1))
+    return torch.stack(sides)
