@@ -1,6 +1,6 @@
 """Every backend of the inside algorithm on a GPU, forward and backward, and a batch of mixed lengths.
 
-    python benchmarks/inside_gpu.py [--rows 1,2,mixed] [--backends paper_recompute,triton] [--precision bf16]
+    python benchmarks/inside_gpu.py [--rows 1,2,mixed] [--backends paper,triton] [--precision bf16]
 
 Needs torch and triton alone (PYTHONPATH=src where the package is not installed). Appends to results/inside_gpu.csv.
 The mixed row: 64 sentences as a treebank has them against a batch of equal lengths of as many spans, N = 4096.

@@ -15,7 +15,7 @@ def _worth_showing(row: Row) -> bool:
         ("16", "20", "32768"),
     }
     ours = (row["backend"], row["precision"], row["mode"]) == ("triton", "bf16", "graph")
-    others = {("log_einsum_exp", "fp32"), ("paper_recompute", "tf32")}
+    others = {("log_einsum_exp", "fp32"), ("paper", "tf32")}
     shown = ours or (row["backend"], row["precision"]) in others
     return shown and (row["B"], row["n"], row["N"]) in sizes
 

@@ -39,7 +39,7 @@ def test_a_gpu_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     QUESTIONS[name]("auto")
 
 
-@pytest.mark.parametrize("backend", ["paper", "paper_recompute"])
+@pytest.mark.parametrize("backend", ["paper"])
 def test_the_papers_kernels_too(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "0")
     with pytest.raises(InputError, match=f"backend '{backend}' needs a CUDA GPU"):

@@ -370,7 +370,7 @@ def test_bad_arguments_are_named(change: dict[str, object], message: str) -> Non
 
 
 def test_every_backend_is_tested_here() -> None:
-    references = {"paper", "paper_recompute"}  # take less than the others do: test_paper.py
+    references = {"paper"}  # take less than the others do: test_paper.py
     assert set(CPU_BACKENDS) == set(BACKENDS) - references
 
 

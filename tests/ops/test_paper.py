@@ -11,7 +11,7 @@ from simplepcfg.ops.inside import inside
 
 pytest.importorskip("triton")
 
-BACKENDS = ["paper", "paper_recompute"]
+BACKENDS = ["paper"]
 
 
 def gradients(case: Case, backend: str) -> tuple[torch.Tensor, list[torch.Tensor]]:

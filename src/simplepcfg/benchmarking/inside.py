@@ -17,11 +17,10 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
     "log_sum_exp": ("fp32",),
     "log_einsum_exp": ("fp32", "tf32", "bf16"),
     "paper": ("fp32", "tf32"),
-    "paper_recompute": ("fp32", "tf32"),
     "torch": ("fp32", "tf32"),
     "triton": ("fp32", "tf32", "bf16"),
 }
-GPU_ONLY = ("paper", "paper_recompute", "triton")
+GPU_ONLY = ("paper", "triton")
 # The two sizes of grammar and two lengths of the paper's table.
 PAPER_SIZES = tuple(Size(16, n, states, 2 * states) for states in (512, 8192) for n in (20, 40))
 GPU_SIZES = (*PAPER_SIZES, *(Size(16, n, states, 2 * states) for states in (4096, 32768) for n in (20, 40)))

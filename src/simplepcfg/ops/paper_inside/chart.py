@@ -1,7 +1,7 @@
 """FlashInside as the paper describes it (Liu et al. 2023), for benchmarks.
 
 It works in log space, with one kernel for each width that sums over the splits of all spans, matrix products by
-PyTorch, and a hand-written backward pass that saves the splits' sums or recomputes them. Sentences must have equal
+PyTorch, and a hand-written backward pass that recomputes the splits' sums. Sentences must have equal
 lengths, and rules no batch dimension.
 """
 
@@ -21,8 +21,8 @@ from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.paper_inside import kernels
 
 
-def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
-    """Compute log Z of each sentence of two or more words; with ``recompute`` backward recomputes sums of splits."""
+def paper_inside(arguments: InsideArguments) -> Tensor:
+    """Compute log Z of each sentence of two or more words."""
     dtype = arguments.log_emissions.dtype
     return _PaperInside.apply(
         arguments.log_emissions,
@@ -30,7 +30,6 @@ def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
         arguments.left.to(dtype),
         arguments.right.to(dtype),
         arguments.precision == "tf32",
-        recompute,
     )
 
 
@@ -51,10 +50,8 @@ def check_paper_arguments(arguments: InsideArguments) -> None:
 
 class _PaperInside(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Context, log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, tf32: bool, recompute: bool
-    ) -> Tensor:
-        chart = LogChart(log_emissions, root, left, right, tf32, save_sums=not recompute and any(ctx.needs_input_grad))
+    def forward(ctx: Context, log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, tf32: bool) -> Tensor:
+        chart = LogChart(log_emissions, root, left, right, tf32)
         log_z = chart.fill()
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(log_emissions, root, left, right)
@@ -65,7 +62,7 @@ class _PaperInside(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         ctx.saved_tensors  # noqa: B018  lets torch check that no input was modified in place
-        return *ctx.chart.backward(grads[0]), None, None
+        return *ctx.chart.backward(grads[0]), None
 
 
 class LogChart:
@@ -74,18 +71,15 @@ class LogChart:
     The backward pass only reads the chart.
     """
 
-    def __init__(
-        self, log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, tf32: bool, *, save_sums: bool
-    ) -> None:
+    def __init__(self, log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, tf32: bool) -> None:
         self.batch, self.n, self.tags = log_emissions.shape
         self.states = root.shape[0]
         self.emissions = log_emissions.detach().reshape(-1, self.tags).contiguous()
         self.root, self.left, self.right = root.detach(), left.detach(), right.detach()
-        self.tf32, self.save_sums = tf32, save_sums
+        self.tf32 = tf32
         rows = self.rows(self.n).stop
         self.log_eta, self.log_zeta = self._empty(rows, self.states), self._empty(rows, self.states)
         self.log_beta, self.maxima = self._empty(rows, self.states), self._empty(rows)
-        self.sums: dict[int, Tensor] = {}  # by width: [spans, splits, N]
         self.log_z: Tensor
 
     def rows(self, width: int) -> slice:
@@ -110,11 +104,9 @@ class LogChart:
         spans = rows.stop - rows.start
         block, blocks, block_k = self._tile(spans)
         maxima = self._empty(spans, blocks)
-        if self.save_sums:
-            self.sums[width] = self._empty(spans, width - 1, self.states)
         kernels.merge_fwd_kernel[(spans, blocks)](
-            self.log_eta, self.log_zeta, self.log_beta, maxima, self.sums.get(width, maxima), width, self.batch,
-            self.n, self.states, SAVE=self.save_sums, WORK=self._work(), BLOCK_K=block_k, BLOCK=block,
+            self.log_eta, self.log_zeta, self.log_beta, maxima, width, self.batch, self.n, self.states,
+            WORK=self._work(), BLOCK_K=block_k, BLOCK=block,
         )  # fmt: skip
         torch.amax(maxima, 1, out=self.maxima[rows])
 
@@ -163,8 +155,8 @@ class LogChart:
         spans = by_log_beta.shape[0]
         block, blocks, block_k = self._tile(spans)
         kernels.merge_bwd_kernel[(spans, blocks)](
-            self.log_eta, self.log_zeta, self.log_beta, self.sums.get(width, by_eta), by_log_beta, by_eta, by_zeta,
-            width, self.batch, self.n, self.states, SAVED=self.save_sums, BLOCK_K=block_k, BLOCK=block,
+            self.log_eta, self.log_zeta, self.log_beta, by_log_beta, by_eta, by_zeta, width, self.batch, self.n,
+            self.states, BLOCK_K=block_k, BLOCK=block,
         )  # fmt: skip
 
     def _unmultiply(self, width: int, by_eta: Tensor, by_zeta: Tensor, by_left: Tensor, by_right: Tensor) -> Tensor:

@@ -23,12 +23,10 @@ def merge_fwd_kernel(
     log_zeta,  # [rows, N]
     log_beta,  # out [rows, N]
     maxima,  # out [spans of this width, blocks]: the largest log β of each block
-    sums,  # out [spans of this width, splits, N], if SAVE: log η + log ζ
     width,
     B,
     n,
     N,
-    SAVE: tl.constexpr,
     WORK: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -47,9 +45,6 @@ def merge_fwd_kernel(
         eta = tl.load(log_eta + left[:, None] * N + columns[None, :], mask=mask, other=NEG_INF)
         zeta = tl.load(log_zeta + right[:, None] * N + columns[None, :], mask=mask, other=NEG_INF)
         both = eta + zeta
-        if SAVE:
-            split = span.to(tl.int64) * (width - 1) + k - 1
-            tl.store(sums + split[:, None] * N + columns[None, :], both, mask=mask)
         higher = tl.maximum(top, tl.max(both, 0))
         place = tl.where(higher > NEG_INF, higher, 0.0)
         total = total * tl.exp(top - place) + tl.sum(tl.exp(both - place[None, :]), 0)
@@ -64,7 +59,6 @@ def merge_bwd_kernel(
     log_eta,
     log_zeta,
     log_beta,
-    sums,  # [spans of this width, splits, N], if SAVED
     by_log_beta,  # [spans of this width, N]
     by_log_eta,  # in and out [rows, N]
     by_log_zeta,
@@ -72,7 +66,6 @@ def merge_bwd_kernel(
     B,
     n,
     N,
-    SAVED: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -93,12 +86,8 @@ def merge_bwd_kernel(
         mask = (k < width)[:, None] & inside[None, :]
         left, right = _row(k, b, i, B, n), _row(width - k, b, i + k, B, n)
         to_left, to_right = left[:, None] * N + columns[None, :], right[:, None] * N + columns[None, :]
-        if SAVED:
-            split = span.to(tl.int64) * (width - 1) + k - 1
-            both = tl.load(sums + split[:, None] * N + columns[None, :], mask=mask, other=NEG_INF)
-        else:
-            eta = tl.load(log_eta + to_left, mask=mask, other=NEG_INF)
-            both = eta + tl.load(log_zeta + to_right, mask=mask, other=NEG_INF)
+        eta = tl.load(log_eta + to_left, mask=mask, other=NEG_INF)
+        both = eta + tl.load(log_zeta + to_right, mask=mask, other=NEG_INF)
         share = slope[None, :] * tl.exp(both - own[None, :])
         tl.store(by_log_eta + to_left, tl.load(by_log_eta + to_left, mask=mask, other=0.0) + share, mask=mask)
         tl.store(by_log_zeta + to_right, tl.load(by_log_zeta + to_right, mask=mask, other=0.0) + share, mask=mask)
