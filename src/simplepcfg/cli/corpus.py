@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.job import Part, Prepare
 from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError, counted
-from simplepcfg.files import TEMPORARY_SUFFIX, crc32_of_file, write_json
+from simplepcfg.files import TEMPORARY_SUFFIX, Record, crc32_of_file, write_json
 from simplepcfg.progress import stage
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _record(folder: Path, request: SentencesRequest, grammars: list[str], size: 
     from simplepcfg.version import __version__
 
     options = {field.name: getattr(request, field.name) for field in fields(request)}
-    settings: dict[str, Any] = {
+    settings: Record = {
         "simplepcfg": __version__,
         "command": type(request).__name__.removesuffix("Request").lower(),
         "grammars": [_checksums(name) for name in grammars],

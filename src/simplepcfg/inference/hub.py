@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.pretrained import run_directory
@@ -65,7 +65,7 @@ def write_card(folder: Path, name: str, kind: str) -> None:
         card.write_text(CARD.format(name=name, kind=kind), encoding="utf-8")
 
 
-def _library() -> Any:
+def _library() -> ModuleType:
     try:
         import huggingface_hub
     except ImportError:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.evaluation.columns import Spread
 from simplepcfg.evaluation.report import POSTERIOR_MEAN
+from simplepcfg.files import Record
 from simplepcfg.plans.result_table import NOTHING, ResultTable
-from simplepcfg.plans.state import Key, Record
+from simplepcfg.plans.state import Key
 from simplepcfg.plans.tables import PaperTable, Row
 from simplepcfg.version import __version__
 

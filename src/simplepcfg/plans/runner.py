@@ -13,6 +13,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.files import Record
 from simplepcfg.inference.run import load
 from simplepcfg.plans.engine import Failure, do_jobs
 from simplepcfg.plans.jobs import (
@@ -27,7 +28,7 @@ from simplepcfg.plans.jobs import (
     text_preprocessing,
 )
 from simplepcfg.plans.lines import REPORT_NUMBERS, Line, result_table, table_lines
-from simplepcfg.plans.state import Key, Record, ReproductionFolder
+from simplepcfg.plans.state import Key, ReproductionFolder
 from simplepcfg.plans.tables import PaperTable, Row, paper_table
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder

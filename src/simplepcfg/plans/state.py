@@ -11,18 +11,16 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
 from simplepcfg.errors import InputError
-from simplepcfg.files import remove_leftovers, write_text
+from simplepcfg.files import Record, remove_leftovers, write_text
 from simplepcfg.plans.result_table import ResultTable
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 
 Key = tuple[str, str, int]  # row, language ("" where there is one text), seed (0 of what has none)
-Record = Mapping[str, Any]  # a line of results.jsonl, or its report
 
 
 class ReproductionFolder:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from simplepcfg.errors import InputError
+from simplepcfg.files import Record
 from simplepcfg.ops.shards import own_part
 from simplepcfg.runs.checkpoint_shards import ShardPlace, read_shards, remove_old_shards
 from simplepcfg.runs.config.schema import TrainingConfig
@@ -161,7 +161,7 @@ class Checkpoint:
 
     def part(self, shard: ShardPlace) -> "Checkpoint":
         """Return this whole checkpoint with the rows of one of several processes that share a grammar."""
-        parts: dict[str, Any] = {
+        parts: Record = {
             attribute: {
                 name: own_part(tensor, shard.groups[name.split("/")[0]], shard.rank, shard.size)
                 if shard.is_sharded(f"{prefix}/{name}", tensor)
