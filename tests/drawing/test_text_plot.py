@@ -4,8 +4,6 @@ import math
 
 import pytest
 
-from simplepcfg.data.trees import SpanTree
-from simplepcfg.drawing.raster import tree_image
 from simplepcfg.drawing.text_plot import text_plot
 
 
@@ -35,11 +33,3 @@ def test_too_little_to_draw(values: list[float]) -> None:
 
 def test_a_constant() -> None:
     assert len(text_plot([5.0] * 9, 10, 3)) == 3
-
-
-def test_tree_image() -> None:
-    tree = SpanTree(("a", "dög", "中"), ("DT", "NN", "T"), ((0, 3, "X"), (0, 2, "NP")))
-    image = tree_image(tree)
-    assert image.size[0] > 50
-    assert len(image.getcolors(1 << 20) or []) > 3
-    assert tree_image(SpanTree((), (), ())).size[0] >= 1

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from simplepcfg.drawing.raster import tree_image
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
@@ -42,7 +41,7 @@ class EventReporter(Reporter):
             self._write(values, report.step)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Write the values of a snapshot and its sample parse as an image."""
+        """Write the values of a snapshot and its sample parse."""
         values = {}
         if snapshot.identity is not None:
             values["health/span_marginals_over_n_minus_1"] = snapshot.identity
@@ -50,7 +49,7 @@ class EventReporter(Reporter):
             values["symbols/nonterminals_in_use"] = snapshot.symbols_in_use
         self._write(values, self._at)
         if snapshot.tree is not None:
-            self._write_image("sample_parse", tree_image(snapshot.tree), snapshot.tree.to_brackets(), self._at)
+            self._write_text("sample_parse", snapshot.tree.to_brackets(), self._at)
 
     def epoch(self, report: EpochReport) -> None:
         """Write the perplexities of an epoch."""
@@ -64,7 +63,7 @@ class EventReporter(Reporter):
     def _write(self, values: dict[str, float], step: int) -> None:
         raise NotImplementedError
 
-    def _write_image(self, name: str, image: object, caption: str, step: int) -> None:
+    def _write_text(self, name: str, text: str, step: int) -> None:
         raise NotImplementedError
 
 
@@ -77,7 +76,7 @@ class TensorBoardReporter(EventReporter):
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
-        _require("tensorboard", "PIL", extra="log")
+        _require("tensorboard", extra="log")
         self._directory = directory / TENSORBOARD_FOLDER
         self._writer: Any = None
 
@@ -94,11 +93,8 @@ class TensorBoardReporter(EventReporter):
             if math.isfinite(value):
                 self._opened(step).add_scalar(name, value, step)
 
-    def _write_image(self, name: str, image: object, caption: str, step: int) -> None:
-        import numpy
-
-        self._opened(step).add_image(name, numpy.asarray(image), step, dataformats="HWC")
-        self._opened(step).add_text(name, caption, step)
+    def _write_text(self, name: str, text: str, step: int) -> None:
+        self._opened(step).add_text(name, text, step)
 
     def close(self) -> None:
         """Flush and close the file."""
@@ -116,26 +112,23 @@ class WandbReporter(EventReporter):
     def __init__(self, directory: Path, settings: Record | None = None) -> None:
         super().__init__()
         _require("wandb", extra=None)
-        _require("PIL", extra="log")
         self._directory, self._settings = directory, settings
         self._session: Any = None
 
     def _opened(self) -> Any:
-        import wandb
-
         if self._session is None:
+            import wandb
+
             self._session = wandb.init(project="simplepcfg", name=self._directory.name, config=self._settings or {})
-        return wandb
+        return self._session
 
     def _write(self, values: dict[str, float], step: int) -> None:
         finite = {name: value for name, value in values.items() if math.isfinite(value)}
         if finite:
-            self._opened()
-            self._session.log(finite, step=step)
+            self._opened().log(finite, step=step)
 
-    def _write_image(self, name: str, image: object, caption: str, step: int) -> None:
-        wandb = self._opened()
-        self._session.log({name: wandb.Image(image, caption=caption)}, step=step)
+    def _write_text(self, name: str, text: str, step: int) -> None:
+        self._opened().log({name: text}, step=step)
 
     def close(self) -> None:
         """Send pending events and end the session."""
@@ -177,13 +170,11 @@ class CombinedReporter(Reporter):
             reporter.close()
 
 
-def _require(*modules: str, extra: str | None) -> None:
-    for module in modules:
-        try:
-            installed = find_spec(module) is not None
-        except ValueError:  # A module without a specification has been imported already.
-            installed = True
-        if not installed:
-            name = {"PIL": "pillow"}.get(module, module)
-            fix = f"pip install 'simplepcfg[{extra}]'" if extra else f"pip install {name}"
-            raise InputError(f"these events need {name}, which is not installed; {fix}")
+def _require(module: str, extra: str | None) -> None:
+    try:
+        installed = find_spec(module) is not None
+    except ValueError:  # A module without a specification has been imported already.
+        installed = True
+    if not installed:
+        fix = f"pip install 'simplepcfg[{extra}]'" if extra else f"pip install {module}"
+        raise InputError(f"these events need {module}, which is not installed; {fix}")
