@@ -7,7 +7,6 @@ lengths, and rules no batch dimension.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import triton
@@ -186,7 +185,7 @@ class LogChart:
             block //= 2
         return block, triton.cdiv(self.states, block), 4
 
-    def _work(self) -> Any:
+    def _work(self) -> tl.dtype:
         return tl.float64 if self.log_eta.dtype == torch.float64 else tl.float32
 
     def _empty(self, *size: int) -> Tensor:
