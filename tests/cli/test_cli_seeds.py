@@ -52,14 +52,14 @@ def test_refusals(call: Call, text_file: Path, arguments: list[object], named: s
 def test_several_runs_by_trees_and_weights(call: Call, text_file: Path, trees_file: Path) -> None:
     options = ["--train", text_file, "--valid", text_file, "--out", "pair", *SET]
     call("train", "sn-pcfg-small", "--seeds", 2, "--quiet", *options)
-    chosen = ["--by", "trees", "--weigh", "likelihood"]
+    chosen = ["--by", "trees", "--weigh", "agreement"]
     from_folder = call("parse", "pair", trees_file, *chosen)
     assert from_folder.code == 0
     assert from_folder.out == call("parse", "pair/seed-0", trees_file, "--with", "pair/seed-1", *chosen).out
     result = call("evaluate", "pair", trees_file, "--ensemble", *chosen, "--json", "-")
     assert "weights: pair/seed-0 0." in result.err
     together = json.loads(result.out)[1]
-    assert together["name"] == "trees of 2 runs, by likelihood"
+    assert together["name"] == "trees of 2 runs, by agreement"
     Path("parsed.trees").write_text(from_folder.out)
     (printed,) = json.loads(call("evaluate", trees_file, "--predictions", "parsed.trees", "--json", "-").out)
     assert printed["sentence_f1"] == pytest.approx(together["sentence_f1"])

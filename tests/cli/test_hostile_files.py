@@ -100,16 +100,6 @@ def test_a_report_does_not_wait_for_pipes(call: Call, run: RunFolder, tmp_path: 
     assert call("report", run.path, "--out", tmp_path / "report.html").code == 0
 
 
-def test_run_json_as_a_pipe_has_no_weights_for_an_ensemble(
-    call: Call, run: RunFolder, resumable: Path, trees_file: Path
-) -> None:
-    run.facts.unlink()
-    os.mkfifo(run.facts)
-    outcome = call("evaluate", run.path, resumable, trees_file, "--ensemble", "--weigh", "likelihood")
-    assert outcome.code == 2
-    assert "its folder has no run.json" in outcome.err.splitlines()[-1]
-
-
 def test_a_new_run_is_not_written_through_links(call: Call, text_file: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "metrics.jsonl").symlink_to(tmp_path / "outside")

@@ -12,7 +12,7 @@ from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.baselines import left_branching, right_branching
 from simplepcfg.inference.ensembles import Ensemble
-from simplepcfg.inference.member_weights import agreement_weights, likelihood_weights
+from simplepcfg.inference.member_weights import agreement_weights
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["The dog , sees a cat .", "dog", "", *tiny_sentences(5, seed=4)]
@@ -96,28 +96,10 @@ def test_agreement_by_hand() -> None:
     assert agreement_weights([[[]], [[]]]) == [0.5, 0.5]
 
 
-def test_likelihood_by_hand(runs: list[Run]) -> None:
-    one, other = runs[:2]
-    weights = likelihood_weights([one, other])
-    sentences = 6  # 5 % of 120 held out
-    ratio = math.exp((other.best["log_likelihood"] - one.best["log_likelihood"]) / sentences)
-    assert weights[1] / weights[0] == pytest.approx(ratio)
-    assert weights[1] > weights[0]  # trained for longer
-    assert simplepcfg.ensemble([one, other], weigh="likelihood").weights() == weights
-    with pytest.raises(InputError, match="not comparable"):
-        likelihood_weights(runs)
-
-
-def test_a_run_without_a_record_has_no_likelihood(runs: list[Run], tmp_path: Path) -> None:
-    copy = simplepcfg.load(runs[0].save(tmp_path / "copy"), "cpu")
-    with pytest.raises(InputError, match=r"copy: .*run\.json"):
-        simplepcfg.ensemble([runs[0], copy], weigh="likelihood")
-
-
 @pytest.mark.parametrize("by", ["geometric", "arithmetic", "trees"])
 def test_equal_runs_are_one_run(runs: list[Run], by: str) -> None:
     alone = runs[0].parse_spans(SENTENCES)
-    for weigh in ("equal", "likelihood", "agreement"):
+    for weigh in ("equal", "agreement"):
         assert simplepcfg.ensemble([runs[0], runs[0]], by=by, weigh=weigh).parse_spans(SENTENCES) == alone
 
 

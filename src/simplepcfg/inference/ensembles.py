@@ -20,7 +20,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.batches import blocks
 from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marginals
-from simplepcfg.inference.member_weights import WEIGHTS, agreement_weights, likelihood_weights
+from simplepcfg.inference.member_weights import WEIGHTS, agreement_weights
 from simplepcfg.inference.parsing import mbr_spans
 from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import (
@@ -54,8 +54,8 @@ def ensemble(
     `by="geometric"` takes the tree with the largest sum, over its spans, of the geometric mean of the runs' marginals,
     each plus 0.001: a span that one run finds improbable counts little. "arithmetic" takes their arithmetic mean, and
     "trees" the tree with the largest expected F1 against those that the runs themselves would give. The runs count
-    alike, or with `weigh="likelihood"` by the likelihood of their validation text, with "agreement" by how much their
-    trees agree with those of the others. Raises InputError without runs or for a folder that cannot be loaded.
+    alike, or with `weigh="agreement"` by how much their trees agree with those of the others. Raises
+    InputError without runs or for a folder that cannot be loaded.
 
         simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"], weigh="agreement").parse(["the old man sees a dog ."])
     """
@@ -84,7 +84,6 @@ class Ensemble:
         if weigh not in WEIGHTS:
             raise InputError(f"weigh = {weigh!r}; take one of {', '.join(WEIGHTS)}")
         self.runs, self.by, self.weigh = list(runs), by, weigh
-        self._by_likelihood = likelihood_weights(self.runs) if weigh == "likelihood" else None
 
     @property
     def name(self) -> str:
@@ -97,8 +96,6 @@ class Ensemble:
         return self._weights(list(split_sentences(sentences, self.runs[0].preprocessing)), None)
 
     def _weights(self, split: Tagged, constraints: ConstraintList | None) -> list[float]:
-        if self._by_likelihood is not None:
-            return self._by_likelihood
         if self.weigh == "agreement":
             return agreement_weights([self._member_trees(run, split, constraints) for run in self.runs])
         return [1 / len(self.runs)] * len(self.runs)
