@@ -321,28 +321,6 @@ TABLES = {
         },
         (*SIZES, "V", "machine", "threads"),
     ),
-    "serve-load": Table(
-        "serve_load.csv",
-        "python benchmarks/serve_load.py",
-        {
-            "question": "question",
-            "nonterminals": "N",
-            "length": "words",
-            "at_once": "at once",
-            "requests": "requests",
-            "errors": "errors",
-            "p50_s": "p50 (s)",
-            "p95_s": "p95 (s)",
-            "requests_per_s": "requests a second",
-        },
-        ("question", "nonterminals", "length", "at_once", "machine", "threads"),
-    ),
-    "page-typing": Table(
-        "page_typing.csv",
-        "python benchmarks/page_typing.py",
-        {"words": "words", "median_s": "median (s)", "worst_s": "worst (s)", "load_average": "load average"},
-        ("words", "machine", "threads"),
-    ),
     "laptop": Table(
         "laptop.csv",
         "python benchmarks/laptop.py OLDER TREES",
