@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.files import load_config, save_config
+from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import teacher_choice
 from simplepcfg.training.start import train
 from simplepcfg.training.teacher_choice import choose_teachers, tree_agreement
@@ -46,13 +47,9 @@ def test_single_members_are_kept() -> None:
 
 
 def test_which_members_are_kept() -> None:
-    """Of three members of a, the first is the likeliest, and the last agrees most with b."""
-    names, likelihoods = ["a", "a", "a", "b"], [-1.0, -2.0, -3.0, -1.0]
-    values = torch.tensor([[1, 0.9, 0.9, 0.2], [0.9, 1, 0.9, 0.4], [0.9, 0.9, 1, 0.6], [0.2, 0.4, 0.6, 1]])
-    expected = {("likelihood", 1): [0, 3], ("agreement", 1): [2, 3], ("agreement", 2): [1, 2, 3], ("both", 1): [0, 3]}
-    for (by, keep), places in expected.items():
-        assert teacher_choice._kept(names, likelihoods, values, keep, by) == places
-    assert teacher_choice._kept(["a"] * 3, likelihoods[:3], values[:3, :3], 9, "agreement") == [0, 1, 2]
+    names, likelihoods = ["a", "a", "a", "b"], [-1.0, -3.0, -2.0, -1.0]
+    for keep, places in {1: [0, 3], 2: [0, 2, 3], 9: [0, 1, 2, 3]}.items():
+        assert teacher_choice._likeliest(names, likelihoods, keep) == places
 
 
 def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +75,27 @@ def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert tree_agreement(runs, [], torch.device("cpu")).tolist() == [[1, 1], [1, 1]]  # a text of two-word sentences
     monkeypatch.setattr(teacher_choice, "tree_agreement", lambda *_: pytest.fail("computed twice"))
     assert choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append) == first
+
+
+def test_bonus_that_agrees_with_the_teachers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The student prefers (0, 2) to (1, 3) by 0.3, the teachers do not."""
+    text = tmp_path / "text.txt"
+    text.write_text("the dog sees\n")
+    folder = RunFolder(tmp_path / "student")
+    folder.path.mkdir()
+    settings = [*SETTINGS, f'data.train="{text}"', f'data.valid="{text}"', 'training.teacher=["one", "two"]']
+    save_config(load_config("sn-pcfg-small", settings, environment={}), folder.config)
+    tables = {"student": (0.65, 0.35), "one": (0.4, 0.6), "two": (0.3, 0.7)}
+
+    def marginals(run: str, sentences: list[list[str]]) -> list[torch.Tensor]:
+        table = torch.zeros(4, 4)
+        table[0, 3] = 1
+        table[0, 2], table[1, 3] = tables[Path(run).name]
+        return [table for _ in sentences]
+
+    monkeypatch.setattr(teacher_choice, "load_run", lambda run, device: run)
+    monkeypatch.setattr(teacher_choice, "span_marginals", marginals)
+    assert teacher_choice.choose_bonus(folder, "cpu") == 0.4
+    assert folder.read_config().data.branching_bonus == 0.4
+    text.write_text("the dog\n")  # no sentence with more than one tree
+    assert teacher_choice.choose_bonus(folder, "cpu") == 0.4

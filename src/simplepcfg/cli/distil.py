@@ -16,7 +16,6 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.runs.config.schema import RunConfig
 
-KeepBy = Literal["likelihood", "agreement", "both"]
 TaughtBy = Literal["others", "all"]
 NAME = "distil"
 SUMMARY = "Train several grammars, and one that learns from them."
@@ -53,10 +52,6 @@ class DistilRequest:
         int,
         opt("--keep", "K", "Members of each configuration that teach.", min=1),
     ] = 2
-    keep_by: Annotated[
-        KeepBy,
-        flag("--keep-by", "Which of them: by validation likelihood, by agreement with other configurations, by both."),
-    ] = "likelihood"
     generations: Annotated[
         int,
         opt("--generations", "K", "Members are trained again as students of those before, at most so often.", min=1),
@@ -115,7 +110,6 @@ def command(request: DistilRequest) -> None:
         seeds_of={name: member.seeds for name, member in members.items() if member.seeds is not None},
         student=None if student is None else loaded(Member.parse(student)),
         keep=request.keep,
-        keep_by=request.keep_by,
         generations=request.generations,
         taught_by=request.taught_by,
         jobs=request.jobs,

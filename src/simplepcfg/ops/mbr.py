@@ -31,12 +31,7 @@ def best_trees(
     >>> best_trees(marginals)
     [[(0, 3), (1, 3)]]
     """
-    if final_bonus:
-        posts = marginals.shape[1]
-        ends = torch.full((marginals.shape[0],), posts - 1) if lengths is None else lengths
-        final = torch.arange(posts, device=marginals.device) == ends.to(marginals.device)[:, None]  # [B, n + 1]
-        marginals = marginals + final_bonus * final[:, None]
-    marks = best_tree_mask(marginals, lengths, forbidden)
+    marks = best_tree_mask(marginals, lengths, forbidden, final_bonus)
     # Sorted by start and then by decreasing end, spans are in preorder.
     sentence, start, end = marks.flip(2).nonzero().unbind(1)
     posts = marks.shape[1]
@@ -46,7 +41,9 @@ def best_trees(
     return trees
 
 
-def best_tree_mask(marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
+def best_tree_mask(
+    marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None, final_bonus: float = 0.0
+) -> Tensor:
     """Compute ``best_trees`` as a boolean mask ``[B, n + 1, n + 1]``, true at the spans of the tree."""
     if marginals.dim() != 3 or marginals.shape[1] != marginals.shape[2]:
         raise InputError(f"marginals has shape {list(marginals.shape)}; it must be [B, n + 1, n + 1]")
@@ -58,6 +55,9 @@ def best_tree_mask(marginals: Tensor, lengths: Tensor | None = None, forbidden: 
     n = posts - 1
     device = marginals.device
     lengths = check_prefix_lengths(lengths, batch, n).to(device)
+    if final_bonus:
+        final = torch.arange(posts, device=device) == lengths[:, None]  # [B, n + 1]
+        marginals = marginals + final_bonus * final[:, None]
     # The best sum of span (i, j) is stored at [i, j] and at [j, i], so that both children of all splits are strided
     # views.
     totals = marginals.new_zeros(batch, posts, posts)

@@ -15,7 +15,7 @@ from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, resumed_config, train, with_absolute_paths
-from simplepcfg.training.teacher_choice import Choice, KeepBy, choose_teachers, finished
+from simplepcfg.training.teacher_choice import Choice, choose_bonus, choose_teachers, finished
 
 TaughtBy = Literal["others", "all"]
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
@@ -62,7 +62,6 @@ def distil(
     seeds_of: Mapping[str, int] | None = None,
     student: RunConfig | None = None,
     keep: int = 2,
-    keep_by: KeepBy = "likelihood",
     generations: int = 1,
     taught_by: TaughtBy = "others",
     teacher_weight: float = 5.0,
@@ -76,8 +75,9 @@ def distil(
 
     The student learns from the span marginals of `keep` members of each configuration, with the weight
     `teacher_weight`, which falls to 0 over `teacher_steps`, or stays if they are 0; a configuration that names another
-    weight or number of steps keeps them. `choose_teachers` says which members teach by `keep_by`, and that it leaves
-    out configurations that do not fit. `seeds_of` has the seeds of configurations with another number.
+    weight or number of steps keeps them. `choose_teachers` says which members teach, and that it leaves out
+    configurations that do not fit; `choose_bonus` sets the student's `data.branching_bonus`. `seeds_of` has the seeds
+    of configurations with another number.
 
     With more `generations` the members are trained again, as students of those before: of other configurations or of
     "all" of them, by `taught_by`. Generations end where the teachers' agreement no longer rises, and one that agrees
@@ -111,7 +111,7 @@ def distil(
         _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
         members = {name: folder.finished(name, number) for name in chosen}
         place = folder.generation(number)
-        return choose_teachers(members, keep, pupil, place, by=keep_by, device=device, note=note)
+        return choose_teachers(members, keep, pupil, place, device=device, note=note)
 
     if run.config.exists():  # One that was begun with another configuration or other members is refused.
         untrained = [folder.members(name).path for name in configs if not folder.finished(name)]
@@ -131,7 +131,9 @@ def distil(
         named = ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher)
         note(f"student of {named}")
         reporter = make_reporter(run.path, config)
-        return train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
+        result = train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
+        note(f"data.branching_bonus = {choose_bonus(run, device)}: so its trees agree most with those of its teachers")
+        return result
     except Interrupted as error:
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
 

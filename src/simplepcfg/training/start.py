@@ -37,11 +37,13 @@ from simplepcfg.training.step.span_prior import bias_note
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
 
-# The keys that a resumed run may change: how long and where it trains, and the paths of its text.
+# The keys that a resumed run may change: how long and where it trains, the paths of its text, how trees are chosen.
 CHANGEABLE = {
     "name",
     "data.train",
     "data.valid",
+    "data.separator_weight",
+    "data.branching_bonus",
     "training.epochs",
     "training.patience",
     "training.device",

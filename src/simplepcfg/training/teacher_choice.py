@@ -1,4 +1,4 @@
-"""Choice of the runs that teach, without gold trees: by validation likelihood, and by how their trees agree."""
+"""Choice of the runs that teach, and of the student's bonus, without gold trees: by likelihood and agreement."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from simplepcfg.data.tokens import read_tokens
 from simplepcfg.files import write_json
+from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import training_text
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_tensor_file
-from simplepcfg.training.teachers import best_tree_masks, span_marginals
+from simplepcfg.training.teachers import best_tree_masks, mean_marginals, span_marginals
 
-KeepBy = Literal["likelihood", "agreement", "both"]
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
 MARGIN = 0.1
 RECORD = "teachers.json"
+BONUSES = (0.0, 0.2, 0.4, 0.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,12 @@ def choose_teachers(
     config: RunConfig,
     folder: Path,
     *,
-    by: KeepBy = "likelihood",
     device: str = "auto",
     note: Callable[[str], None] = lambda text: None,
 ) -> Choice:
     """Choose the finished members of each configuration that teach, without gold trees, and write down why.
 
-    Of each configuration `keep` members are taken: those with the largest validation likelihood, those whose trees
-    agree most with those of other configurations, or those with the best mean rank in `both`. Seeds of one
+    Of each configuration the `keep` members with the largest validation likelihood are taken: seeds of one
     configuration can end far apart, and bad trees would be learned.
 
     Then a configuration is left out if its trees differ from those of the likeliest one as trees of two minds do: the
@@ -81,7 +79,7 @@ def choose_teachers(
     if len(runs) == 1:
         return Choice(tuple(runs), (), 1.0)
     agreement = _agreement(runs, config, folder / RECORD, device)
-    places = _kept(names, likelihoods, agreement, keep, by)
+    places = _likeliest(names, likelihoods, keep)
     comparable = [place for place in places if _vocabulary(runs[place]) == _vocabulary(runs[0])]
     best = names[max(comparable or places, key=lambda place: likelihoods[place])]
     left_out = tuple(name for name in members if name != best and _of_two_minds(name, best, names, agreement, places))
@@ -118,23 +116,12 @@ def _agreement(runs: Sequence[Path], config: RunConfig, record: Path, device: st
     return tree_agreement(runs, _sentences(config), resolve_device(device))
 
 
-def _kept(names: Sequence[str], likelihoods: Sequence[float], agreement: Tensor, keep: int, by: KeepBy) -> list[int]:
+def _likeliest(names: Sequence[str], likelihoods: Sequence[float], keep: int) -> list[int]:
     """Return the places of the members of each configuration that are kept, in order."""
-
-    def with_others(place: int) -> float:
-        """Mean agreement with members of other configurations; with all where there is only one configuration."""
-        others = [float(agreement[place, j]) for j in range(len(names)) if names[j] != names[place]]
-        return fmean(others or agreement[place].tolist())
-
     places = []
     for name in dict.fromkeys(names):
         own = [place for place in range(len(names)) if names[place] == name]
-        by_likelihood = sorted(own, key=lambda place: likelihoods[place], reverse=True)
-        by_agreement = sorted(own, key=with_others, reverse=True)
-        order = by_likelihood if by == "likelihood" else by_agreement
-        if by == "both":  # Of equal ranks the likelier is first.
-            order = sorted(by_likelihood, key=lambda place: by_likelihood.index(place) + by_agreement.index(place))
-        places += sorted(order[:keep])
+        places += sorted(sorted(own, key=lambda place: likelihoods[place], reverse=True)[:keep])
     return places
 
 
@@ -153,6 +140,26 @@ def tree_agreement(runs: Sequence[Path], sentences: Sequence[Sequence[str]], dev
         return round(shared / total, 4) if total else 1.0  # as it is written down
 
     return torch.tensor([[f1(one, other) for other in trees] for one in trees])
+
+
+def choose_bonus(student: RunFolder, device: str = "auto") -> float:
+    """Set `data.branching_bonus` of a trained student, without gold trees, and return it.
+
+    Of `BONUSES` it takes the one with which the student's trees agree most with those of its teachers together, by
+    their mean marginals on the validation text.
+    """
+    config = student.read_config()
+    sentences = _sentences(config)
+    if not sentences:
+        return config.data.branching_bonus
+    runs, on = (str(student.path), *config.training.teacher), str(resolve_device(device))
+    own, *teachers = (span_marginals(load_run(run, on), sentences) for run in runs)
+    together = best_tree_masks(mean_marginals(teachers))
+    shared = {bonus: int((best_tree_masks(own, bonus) & together).sum()) for bonus in BONUSES}
+    best = max(BONUSES, key=lambda bonus: shared[bonus])
+    data = config.data.model_copy(update={"branching_bonus": best})
+    save_config(config.model_copy(update={"data": data}), student.config)
+    return best
 
 
 def _sentences(config: RunConfig) -> list[list[str]]:
