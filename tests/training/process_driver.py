@@ -6,6 +6,7 @@ Arguments are one of:
 
 sharded FILE               # compare whole and sharded models
 gradients FILE             # compare steps on meshes with one process alone
+bytes FILE                 # count the bytes of collectives
 threads FILE               # fail, keep the error, and write the threads that still run
 train SABOTAGE ARGUMENT…   # the command line, with something going wrong in one process
 """
@@ -18,11 +19,15 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from sharded_models import LENGTHS, MODELS, whole_and_sharded
+import simplepcfg
+from sharded_models import LENGTHS, MODELS, WORDS, whole_and_sharded
 from sharded_models import differences as model_differences
 from simplepcfg.cli.main import run
 from simplepcfg.data.batching import Batch, collate
@@ -30,6 +35,7 @@ from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
 from simplepcfg.ops.shards import Shards
 from simplepcfg.runs.metrics import JsonLines
+from simplepcfg.training.cluster_plan import StepShape, step_traffic
 from simplepcfg.training.step import distributed
 from simplepcfg.training.step.distributed import Group, join_group
 from step_checks import make_step, mixed_batches
@@ -79,6 +85,44 @@ def _worst_gradient(group: Group, name: str, dtype: torch.dtype, batches: list[B
     return worst
 
 
+class Counting(TorchDispatchMode):
+    """Sums the bytes of the tensors that pass through collectives, by kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = {"gathered": 0, "scattered": 0, "reduced": 0, "collectives": 0}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function)
+        if name.startswith("c10d."):
+            kind = next(kind for kind in ("gather", "scatter", "allreduce") if kind in name)
+            whole = {"gather": args[0], "scatter": args[1], "allreduce": args[0][0]}[kind]
+            names = {"gather": "gathered", "scatter": "scattered", "allreduce": "reduced"}
+            self.sums[names[kind]] += whole.nbytes
+            self.sums["collectives"] += 1
+        return function(*args, **(kwargs or {}))
+
+
+def count_bytes(out: Path) -> None:
+    """Count what passes through the collectives of a step, and what the plan says."""
+    with join_group() as group:
+        results = {}
+        for mesh in [(1, 2), (2, 1)] if group.size == 2 else [(2, 2), (1, 4)]:
+            group.shards = None
+            group.arrange(torch.device("cpu"), mesh, 1.0)
+            shards = group.shards or Shards(None, 0, 1)
+            whole, shared, _ = whole_and_sharded("sn-pcfg", shards, torch.float32)
+            shared.shards = group.shards
+            step = make_step(shared, group)
+            words = [[1 + (a * b) % 12 for a in range(9)] for b in range(6)]
+            with Counting() as counting:
+                step(collate(words, group.share([1] * 6)), 6, 0.0)
+            traffic = step_traffic(StepShape(whole.config, WORDS, 6, 9, mesh, item=4))
+            results[str(mesh)] = (counting.sums, asdict(traffic))
+        if group.is_leader:
+            out.write_text(json.dumps(results))
+
+
 def compare_shards(out: Path) -> None:
     """Differences of losses, gradients and span marginals between models that are whole and sharded."""
     torch.set_num_threads(1)
@@ -120,10 +164,10 @@ def sabotage(what: str) -> None:
     if what == "loss" and _rank() == 1:
         loss = SimpleNPCFG.loss
 
-        def failing(self, words, lengths=None):
+        def failing(self, words, lengths=None, **options):
             if next(calls) == 3:
                 raise RuntimeError("boom")
-            return loss(self, words, lengths)
+            return loss(self, words, lengths, **options)
 
         SimpleNPCFG.loss = failing  # type: ignore[method-assign]
     if what == "disk" and _rank() == 0:
@@ -136,17 +180,25 @@ def sabotage(what: str) -> None:
 
         JsonLines.write = full  # type: ignore[method-assign]
     if what == "terminate" and _rank() == 1:
-        _terminate_self_at_step(5)
+        _act_at_step(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    if what == "kill" and _rank() == 1:
+        _act_at_step(5, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    if what == "hang" and _rank() == 1:
+        _act_at_step(5, lambda: time.sleep(4))
+    if what == "restart":
+        os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
+    if what == "version" and _rank() == 1:
+        simplepcfg.__version__ = "0.0.1"
 
 
-def _terminate_self_at_step(step: int) -> None:
+def _act_at_step(step: int, action: Callable[[], object]) -> None:
     from simplepcfg.training.step.step import Step
 
     call, calls = Step.__call__, iter(range(10**6))
 
     def stopping(self, *given, **named):
         if next(calls) == step:
-            os.kill(os.getpid(), signal.SIGTERM)
+            action()
         return call(self, *given, **named)
 
     Step.__call__ = stopping  # type: ignore[method-assign]
@@ -218,5 +270,6 @@ if __name__ == "__main__":
     if task == "train":
         sabotage(rest[0])
         sys.exit(run(["train", *rest[1:]]))  # with all that the interpreter does at its end, which takes half a second
-    {"sharded": compare_shards, "gradients": compare_gradients, "threads": list_threads}[task](Path(rest[0]))
+    tasks = {"sharded": compare_shards, "gradients": compare_gradients, "bytes": count_bytes, "threads": list_threads}
+    tasks[task](Path(rest[0]))
     os._exit(0)

@@ -2,9 +2,12 @@
 
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 import torch
 import torch.distributed
 
+from simplepcfg.errors import InputError
 from simplepcfg.inference.run import load
 from simplepcfg.runs.checkpoint import Checkpoint
 from simplepcfg.runs.config.files import load_config
@@ -119,6 +123,16 @@ def test_sharded_models_equal_whole_ones(two: Processes, tmp_path: Path, process
         assert max(worst) < (1e-10 if dtype == "torch.float64" else 1e-5), (case, worst)
 
 
+@pytest.mark.parametrize("processes", [2, 4])
+def test_the_plan_counts_the_bytes_over_the_wire(two: Processes, tmp_path: Path, processes: int) -> None:
+    ended = two.run("bytes", str(tmp_path / "bytes"), processes=processes)
+    assert all(code == 0 for code, _, _ in ended), ended
+    for mesh, (counted, planned) in json.loads((tmp_path / "bytes").read_text()).items():
+        reduced = planned["agreed"] + planned["summed"] + planned["summed_over_data"]
+        expected = {"gathered": planned["gathered"], "scattered": planned["scattered"], "reduced": reduced}
+        assert counted == {**expected, "collectives": planned["collectives"]}, mesh
+
+
 def test_two_processes_train_as_one(two: Processes, text_file: Path, alone: Path, tmp_path: Path) -> None:
     first, second = two.train(text_file, tmp_path / "run")
     assert (first[0], second[0]) == (0, 0), (first, second)
@@ -181,6 +195,79 @@ def test_two_go_on_with_what_one_began(two: Processes, make_config, alone: Path,
     assert_same_epochs(alone, folder)
 
 
+def test_a_killed_worker_is_started_again_and_ends_with_the_same_bits(
+    two: Processes, text_file: Path, tmp_path: Path
+) -> None:
+    """Of one grammar in two parts: kill -9 of the second, and then what torchrun --max-restarts does."""
+    mesh = "training.mesh=[1, 2]"
+    assert [ended[0] for ended in two.train(text_file, tmp_path / "undisturbed", mesh)] == [0, 0]
+    folder = tmp_path / "killed"
+    first, second = two.train(text_file, folder, mesh, sabotage="kill")
+    assert (first[0], second[0]) == (1, -signal.SIGKILL), (first, second)
+    assert first[2].splitlines()[-1] == (
+        "simplepcfg: another of the 2 processes is gone; the last checkpoint stands"
+    ), first
+    first, second = two.train(text_file, folder, mesh, sabotage="restart")
+    assert (first[0], second[0]) == (0, 0), (first, second)
+    assert "resumed in epoch 1, after step 3" in first[2]
+    for name in ("model.safetensors", "metrics.jsonl"):
+        assert (folder / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes(), name
+
+
+def test_a_sharded_run_goes_on_with_any_number_of_processes(
+    two: Processes, text_file: Path, alone: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    first, _ = two.train(text_file, folder, "training.mesh=[1, 2]", sabotage="terminate")
+    assert first[0] == 143, first
+    shutil.copytree(folder, tmp_path / "four")
+    train(RunFolder(folder).read_config(["training.mesh=[]"]), folder, resume=True)
+    assert_same_epochs(alone, folder)
+    assert not list(folder.glob("checkpoint-*"))  # one process writes one file
+    ended = two.run("train", "none", "--resume", str(tmp_path / "four"), "--set", "training.mesh=[1, 4]", processes=4)
+    assert [code for code, _, _ in ended] == [0] * 4, ended
+    assert_same_epochs(alone, tmp_path / "four")
+    part = next((tmp_path / "four").glob("checkpoint-*-2-of-4.safetensors"))
+    content = bytearray(part.read_bytes())
+    content[-1] ^= 1
+    part.write_bytes(content)
+    with pytest.raises(InputError, match=r"2-of-4.safetensors: .*checksum does not match"):
+        Checkpoint.load(RunFolder(tmp_path / "four").checkpoint)
+    part.unlink()
+    with pytest.raises(InputError, match=r"2-of-4.safetensors, a part of it, is missing"):
+        Checkpoint.load(RunFolder(tmp_path / "four").checkpoint)
+
+
+def test_a_process_that_hangs_ends_the_run(two: Processes, text_file: Path, tmp_path: Path) -> None:
+    first, second = two.train(text_file, tmp_path / "run", "training.timeout_minutes=0.02", sabotage="hang")
+    assert (first[0], second[0]) == (1, 1), (first, second)
+    (line,) = [line for line in first[2].splitlines() if line.startswith("simplepcfg:")]
+    assert "another of the 2 processes did not answer for 0.02 minutes (training.timeout_minutes)" in line
+    assert second[1:] == ("", "")
+
+
+def test_max_minutes_ends_both_after_the_same_epoch(two: Processes, text_file: Path, tmp_path: Path) -> None:
+    settings = ("training.max_minutes=0.016", "training.epochs=500", "training.patience=0")
+    first, second = two.train(text_file, tmp_path / "run", *settings)
+    assert (first[0], second[0]) == (0, 0), (first, second)
+    assert metrics(tmp_path / "run")[-1]["epoch"] < 500
+
+
+def test_processes_that_differ_are_refused(two: Processes, text_file: Path, tmp_path: Path) -> None:
+    first, second = two.train(text_file, tmp_path / "run", sabotage="version")
+    assert (first[0], second[0]) == (2, 2), (first, second)
+    assert first[2] == (
+        "simplepcfg: the version of simplepcfg or torch is not the same in all 2 processes; install the same on all "
+        "machines\n"
+    )
+    assert not (tmp_path / "run").exists()
+    first, _ = two.train(text_file, tmp_path / "run", "training.mesh=[2, 4]")
+    assert first[2] == (
+        "simplepcfg: training.mesh = [2, 4] is for 8 processes, but 2 are running; start so many with torchrun, or set "
+        "another mesh\n"
+    )
+
+
 @pytest.mark.parametrize("setting", ["training.epochz=1", "data.max_length=1"])
 def test_bad_input_is_one_line_once(two: Processes, text_file: Path, tmp_path: Path, setting: str) -> None:
     first, second = two.train(text_file, tmp_path / "run", setting)
@@ -190,16 +277,17 @@ def test_bad_input_is_one_line_once(two: Processes, text_file: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("what", "codes", "message"),
+    ("what", "mesh", "codes", "message"),
     [
-        ("loss", (1, 1), "simplepcfg: process 1 failed: RuntimeError: boom"),
-        ("disk", (4, 4), "simplepcfg: no space left on the disk while training"),
+        ("loss", "[2, 1]", (1, 1), "simplepcfg: process 1 failed: RuntimeError: boom"),
+        ("loss", "[1, 2]", (1, 1), "simplepcfg: process 1 failed: RuntimeError: boom"),
+        ("disk", "[2, 1]", (4, 4), "simplepcfg: no space left on the disk while training"),
     ],
 )
 def test_a_failure_ends_both(
-    two: Processes, text_file: Path, tmp_path: Path, what: str, codes: tuple, message: str
+    two: Processes, text_file: Path, tmp_path: Path, what: str, mesh: str, codes: tuple, message: str
 ) -> None:
-    first, second = two.train(text_file, tmp_path / "run", sabotage=what)
+    first, second = two.train(text_file, tmp_path / "run", f"training.mesh={mesh}", sabotage=what)
     assert (first[0], second[0]) == codes, (first, second)
     assert next(line for line in first[2].splitlines() if line.startswith("simplepcfg:")).startswith(message)
     assert "simplepcfg:" not in second[2]
@@ -216,23 +304,41 @@ def test_an_error_leaves_no_thread_behind(two: Processes, tmp_path: Path) -> Non
     assert "no space left on the disk" in message
 
 
+def by_torchrun(text: Path, out: Path, *settings: str, restarts: int = 0) -> list[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    changes = [part for setting in (*TOY_SETTINGS, *settings) for part in ("--set", setting)]
+    training = ["-m", "simplepcfg", "train", "sn-pcfg-small", "--train", str(text), "--out", str(out)]
+    return [*command, f"--max-restarts={restarts}", *training, *changes]
+
+
 @pytest.mark.slow
 def test_by_torchrun(text_file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    changes = [part for setting in (*TOY_SETTINGS, "training.epochs=1") for part in ("--set", setting)]
-    arguments = [
-        "-m",
-        "simplepcfg",
-        "train",
-        "sn-pcfg-small",
-        "--train",
-        str(text_file),
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    done = subprocess.run(
-        [*command, *arguments, *changes], env=environment(), capture_output=True, text=True, timeout=250, check=False
-    )
+    command = by_torchrun(text_file, tmp_path / "run", "training.epochs=1")
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("best epoch 1 of 1") == 1
     assert RunFolder(tmp_path / "run").model.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux does")
+def test_ten_kills_lose_nothing(text_file: Path, tmp_path: Path) -> None:
+    """Under torchrun --max-restarts, at random moments of a sharded run: weights are those of an undisturbed one."""
+    settings = ("training.mesh=[1, 2]", "training.epochs=40", "training.patience=0", "training.checkpoint_steps=5")
+    quiet = {"env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(by_torchrun(text_file, tmp_path / "undisturbed", *settings), **quiet, check=True)
+    folder, chance, kills = tmp_path / "killed", random.Random(1), 0
+    running = subprocess.Popen(by_torchrun(text_file, folder, *settings, restarts=10), **quiet)
+    while running.poll() is None and kills < 10:
+        time.sleep(chance.uniform(0, 0.5))
+        workers = [int(pid) for pid in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()]
+        begun = (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0
+        if begun and len(workers) == 2 and chance.random() < 0.1:
+            os.kill(chance.choice(workers), signal.SIGKILL)
+            kills += 1
+    assert running.wait() == 0
+    assert kills >= 3, "the run ended before it could be killed"
+    print(f"{kills} kills")
+    for name in ("model.safetensors", "metrics.jsonl"):
+        assert (folder / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes(), name

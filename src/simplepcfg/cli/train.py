@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.failures import is_follower
 from simplepcfg.cli.options import Device, Quiet
-from simplepcfg.cli.output import note
+from simplepcfg.cli.output import note, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.errors import InputError
 
@@ -61,6 +61,9 @@ class TrainRequest:
     resume: Annotated[
         Path | None, opt("--resume", "DIR", "Go on with the run (or runs) in this folder, instead of CONFIG.")
     ] = None
+    plan: Annotated[
+        bool, flag("--plan", "Print layout, memory, traffic and time of a step on training.mesh, and train nothing.")
+    ] = False
     log: Annotated[
         list[Log] | None, flag("--log", "Also write events for this program to show; repeatable.", show_default=False)
     ] = None
@@ -85,10 +88,14 @@ def command(request: TrainRequest) -> None:
       simplepcfg train sn-pcfg-128 --train train.txt --valid valid.txt --teacher runs/eight --out runs/student
       simplepcfg train sn-pcfg-128 --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
+      simplepcfg train sn-pcfg --train train.txt --set training.mesh=[2,4] --plan
     """
     if is_follower():
         request = replace(request, quiet=True)
     resume, changes = request.resume, settings_of(request)
+    if request.plan:
+        _print_plan(request, changes)
+        return
     if request.jobs is not None and request.seeds is None and not (resume is not None and _holds_seeds(resume)):
         raise InputError(f"--jobs {request.jobs} is for the runs of --seeds; leave it out")
     result = _begin(request, changes) if resume is None else _go_on(request, resume, changes)
@@ -116,6 +123,22 @@ def settings_of(request: TrainRequest) -> list[str]:
     if request.seed is not None:
         changes.append(f"seed={request.seed}")
     return changes
+
+
+def _print_plan(request: TrainRequest, changes: list[str]) -> None:
+    """Print what a step will cost, by the sizes of the text; no GPU is needed."""
+    from simplepcfg.runs.corpus import prepare_corpus
+    from simplepcfg.training.cluster_plan import describe_plan
+
+    if request.resume is not None:
+        raise InputError("--plan is for a run that has not begun; give CONFIG instead of --resume")
+    config, _ = _configuration(request, changes)
+    corpus = prepare_corpus(config.data, config.seed)
+    settings = config.training
+    mesh = tuple(settings.mesh) or (int(os.environ.get("WORLD_SIZE", "1")), 1)
+    longest = int(corpus.train.lengths.max())
+    shape = (len(corpus.vocabulary), settings.batch_size, longest, (mesh[0], mesh[1]))
+    write_lines(describe_plan(config.model, *shape))
 
 
 def _go_on(request: TrainRequest, folder: Path, changes: list[str]) -> "TrainingResult | None":

@@ -51,8 +51,11 @@ class ModelSizes:
 
     def divided(self, shards: int) -> "ModelSizes":
         """Return the sizes of one of so many processes that share the symbols."""
+        if shards == 1:
+            return self
         names = ("activations", "rules", "tags", "span_numbers", "word_numbers")
-        return replace(self, **{name: -(-getattr(self, name) // shards) for name in names})
+        parts: dict[str, Any] = {name: -(-getattr(self, name) // shards) for name in names}
+        return replace(self, rule_gradient=True, **parts)
 
 
 # A matrix with this many rows and columns fits no machine, so that a larger number is a mistake.

@@ -139,18 +139,18 @@ def require_memory(
         if validation > step and rules > size:
             which, size = "validation's rules in float32", rules
         raise ResourceError(
-            f"training would take about {_gib(launched)}, of which {_gib(size)} for {which}, but {_gib(free)} are free "
-            f"on {device}; lower {largest.keys}"
+            f"training would take about {in_gib(launched)}, of which {in_gib(size)} for {which}, but {in_gib(free)} "
+            f"are free on {device}; lower {largest.keys}"
         )
     # Captured steps have a memory pool of their own.
     asked = device.type == "cuda" and settings.captured_shapes > 0 and mesh[1] == 1
     capture = asked and (free is None or launched + step <= free)
     needed = launched + (step if capture else 0)
-    shares = ", ".join(f"{part.what} {_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))
+    shares = ", ".join(f"{part.what} {in_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))
     also = "; steps twice, captured and launched" if capture else ""
-    also += f"; validation {_gib(validation)}" if validation > step else ""
-    beside = "" if free is None else f" of {_gib(free)} free on {device}"
-    note = f"memory: about {_gib(needed)}{beside} ({shares}{also})"
+    also += f"; validation {in_gib(validation)}" if validation > step else ""
+    beside = "" if free is None else f" of {in_gib(free)} free on {device}"
+    note = f"memory: about {in_gib(needed)}{beside} ({shares}{also})"
     if asked and not capture:
         note += "; too little to capture steps, so they are launched one by one"
     return Needs(needed, capture, note)
@@ -167,5 +167,6 @@ def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int 
     return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, int(cells.max(initial=1))))
 
 
-def _gib(size: int) -> str:
+def in_gib(size: int) -> str:
+    """Return a number of bytes as text."""
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:,.1f} MiB"

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import torch
 
+import simplepcfg
 from simplepcfg.data.tokens import TextSource
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.files import Record, remove_leftovers, write_json
+from simplepcfg.files import Record, crc32, remove_leftovers, write_json
 from simplepcfg.models import Model
 from simplepcfg.models.sharding import row_groups
 from simplepcfg.runs.checkpoint import Best, Checkpoint
@@ -90,7 +91,7 @@ def train(
     differ only in how long and where to train. A `device` other than "auto" overrides the configuration.
     `train_text` and `valid_text` (a path, or an iterable of strings, word lists or trees) replace the files of the
     configuration. `timer` measures every step. Where torchrun started several processes, they share every batch and
-    train one model.
+    train one model; where it starts them again after a failure, they go on from the last checkpoint.
 
     Returns a summary of the run. Raises InputError for settings, text or a folder that cannot be used, ResourceError
     for too little memory or disk, NumericalError if too many steps in a row are skipped, and Interrupted after SIGINT
@@ -101,6 +102,7 @@ def train(
         print(result.best.perplexity)
     """
     folder = RunFolder(Path(directory))
+    resume = resume or _was_restarted(folder)
     with (
         StopSignals() as stop,
         join_group() as group,
@@ -127,8 +129,8 @@ def train(
             if chosen.type == "cuda" and not needs.capture:
                 use_expandable_segments(True)
                 held.callback(use_expandable_segments, False)  # The next run of this process may be captured.
+        _require_same_run(group, config, corpus)
         group.arrange(chosen, mesh, config.training.timeout_minutes)
-        group.require_same("the text", json.dumps(corpus.identity()))
         checkpoint = None
         with group.failing_together():
             if group.is_leader:
@@ -157,6 +159,23 @@ def train(
         finally:
             reporter.close()
         return _result(trainer)
+
+
+def _require_same_run(group: Group, config: RunConfig, corpus: Corpus) -> None:
+    """Raise InputError if the processes do not run the same program with the same settings on the same text."""
+    if group.size == 1:
+        return
+    sources = sorted(Path(simplepcfg.__file__).parent.rglob("*.py"))
+    program = [simplepcfg.__version__, torch.__version__, crc32(file.read_bytes() for file in sources)]
+    group.require_same("the version of simplepcfg or torch", json.dumps(program), "install the same on all machines")
+    group.require_same("the configuration", config.model_dump_json(), "start all with the same command")
+    group.require_same("the text", json.dumps(corpus.identity()), "give a file that all can read")
+    group.require_same("the vocabulary", corpus.vocabulary.checksum, "give a file that all can read")
+
+
+def _was_restarted(folder: RunFolder) -> bool:
+    """Return whether torchrun started this process again after a failure, when the run had begun."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0 and folder.config.exists()
 
 
 def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> None:

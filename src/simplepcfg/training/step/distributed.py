@@ -5,6 +5,7 @@ those of a column have the same symbols and compute different sentences. A failu
 others before any of them ends, so that none waits for a dead process.
 """
 
+import hashlib
 import heapq
 import json
 import os
@@ -12,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ from simplepcfg.runs.failures import as_resource_error
 # torchrun ends all processes as soon as one has ended, so the others give the leader this long to print the error.
 LEADER_WAIT_SECONDS = 1.0
 MESSAGE_BYTES = 4096
+FAILURE = "simplepcfg/failure"  # key of torch's store
 
 
 class PeerFailed(SimplePCFGError):
@@ -117,8 +119,8 @@ class Group:
         """Return a context that keeps an error, as `hold_error` does, instead of raising it."""
         return nullcontext()
 
-    def require_same(self, what: str, value: str) -> None:
-        """Raise InputError if the processes give different values; `what` names the value in the message."""
+    def require_same(self, what: str, value: str, fix: str) -> None:
+        """Raise InputError if the processes give different values; the message has what the value is, and the fix."""
 
 
 class DistributedGroup(Group):
@@ -201,19 +203,22 @@ class DistributedGroup(Group):
         Shards wait for one another within the computation: there the error is raised at once, and ends them all.
         """
         if self.shards is not None:
-            raise self._of_peers(error) if isinstance(error, RuntimeError) and _is_of_peers(error) else error
+            if isinstance(error, RuntimeError) and _is_of_peers(error):
+                raise self._of_peers(error)
+            # For those that wait in vain.
+            dist.distributed_c10d._get_default_store().set(FAILURE, _as_json(error, self.rank))
+            raise error
         self.held_error = self.held_error if self.held_error is not None else as_resource_error(error)
 
     def raise_held_errors(self, error: Exception | None = None) -> None:
         """Exchange errors; raise this process's own, or PeerFailed with that of the first process that has one."""
         mine = self.held_error if self.held_error is not None else error
-        messages = [json.loads(text) for text in self._gather(_as_json(mine))]
+        messages = [json.loads(text) for text in self._gather(_as_json(mine, self.rank))]
         if mine is not None:
             raise mine
-        for rank, other in enumerate(messages):
+        for other in messages:
             if other is not None:
-                message = other["message"] if other["expected"] else f"process {rank} failed: {other['message']}"
-                raise PeerFailed(message, other["exit_code"])
+                raise PeerFailed(other["message"], other["exit_code"])
 
     @contextmanager
     def failing_together(self) -> Iterator[None]:
@@ -233,10 +238,10 @@ class DistributedGroup(Group):
         except Exception as error:
             self.hold_error(error)
 
-    def require_same(self, what: str, value: str) -> None:
+    def require_same(self, what: str, value: str, fix: str) -> None:
         """See `Group.require_same`."""
-        if len(set(self._gather(value))) > 1:
-            raise InputError(f"{what} is not the same in all {self.size} processes; give a file that all can read")
+        if len(set(self._gather(hashlib.sha256(value.encode()).hexdigest()))) > 1:
+            raise InputError(f"{what} is not the same in all {self.size} processes; {fix}")
 
     def close(self) -> None:
         """End the communication threads; no collective may be called afterwards.
@@ -264,7 +269,12 @@ class DistributedGroup(Group):
             raise self._of_peers(error) from error
 
     def _of_peers(self, error: RuntimeError) -> PeerFailed:
-        """Return the error of a process that waited for others in vain."""
+        """Return the error of a process that waited for others in vain, with the reason if one of them left it."""
+        with suppress(RuntimeError):  # The store ends with the process that holds it.
+            store = dist.distributed_c10d._get_default_store()
+            if self.shards is not None and store.check([FAILURE]):
+                reason = json.loads(store.get(FAILURE))
+                return PeerFailed(reason["message"], reason["exit_code"])
         if "timed out" in str(error).lower() or "timeout" in str(error).lower():
             return PeerFailed(
                 f"another of the {self.size} processes did not answer for {self._minutes:g} minutes "
@@ -293,7 +303,7 @@ def mesh_shape(mesh: Sequence[int], processes: int) -> tuple[int, int]:
     if data * grammar != processes:
         raise InputError(
             f"training.mesh = [{data}, {grammar}] is for {data * grammar} processes, but {processes} "
-            f"{'is' if processes == 1 else 'are'} running; start them with torchrun --nproc-per-node"
+            f"{'is' if processes == 1 else 'are'} running; start so many with torchrun, or set another mesh"
         )
     return data, grammar
 
@@ -313,14 +323,13 @@ def balanced_shares(costs: Sequence[float], parts: int) -> list[list[int]]:
     return [sorted(share) for share in shares]
 
 
-def _as_json(error: Exception | None) -> str:
-    """Return an error as JSON, short enough to be sent."""
+def _as_json(error: Exception | None, rank: int) -> str:
+    """Return an error of a process as JSON, short enough to be sent: its exit code and what to say."""
     if error is None:
         return "null"
     expected = isinstance(error, SimplePCFGError)
-    message = str(error) if expected else f"{type(error).__name__}: {error}"
-    record = {"expected": expected, "exit_code": getattr(error, "exit_code", 1), "message": message[:500]}
-    return json.dumps(record)
+    message = str(error) if expected else f"process {rank} failed: {type(error).__name__}: {error}"
+    return json.dumps({"exit_code": getattr(error, "exit_code", 1), "message": message[:500]})
 
 
 @contextmanager
