@@ -26,7 +26,6 @@ from pathlib import Path
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import simplepcfg
 from sharded_models import LENGTHS, MODELS, WORDS, whole_and_sharded
 from sharded_models import differences as model_differences
 from simplepcfg.cli.main import run
@@ -34,6 +33,7 @@ from simplepcfg.data.batching import Batch, collate
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
 from simplepcfg.ops.shards import Shards
+from simplepcfg.runs import run_folder
 from simplepcfg.runs.metrics import JsonLines
 from simplepcfg.training.cluster_plan import StepShape, step_traffic
 from simplepcfg.training.step import distributed
@@ -188,7 +188,7 @@ def sabotage(what: str) -> None:
     if what == "restart":
         os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
     if what == "version" and _rank() == 1:
-        simplepcfg.__version__ = "0.0.1"
+        run_folder.__version__ = "0.0.1"
 
 
 def _act_at_step(step: int, action: Callable[[], object]) -> None:

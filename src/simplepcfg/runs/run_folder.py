@@ -21,7 +21,7 @@ import torch
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.files import Record
+from simplepcfg.files import Record, crc32
 from simplepcfg.models import Model, build_model
 from simplepcfg.models.without_memory import without_memory
 from simplepcfg.pretrained import or_installed, run_directory
@@ -264,6 +264,12 @@ def run_facts(config: RunConfig, device: torch.device, data: Record) -> Record:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": data,
     }
+
+
+def program_identity() -> str:
+    """Return the versions of this package and of torch, with a checksum of the package's source files."""
+    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return f"{__version__} {torch.__version__} {crc32(file.read_bytes() for file in sources):08x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import torch
 
-import simplepcfg
 from simplepcfg.data.tokens import TextSource
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.files import Record, crc32, remove_leftovers, write_json
+from simplepcfg.files import Record, remove_leftovers, write_json
 from simplepcfg.models import Model
 from simplepcfg.models.sharding import row_groups
 from simplepcfg.runs.checkpoint import Best, Checkpoint
@@ -25,7 +24,7 @@ from simplepcfg.runs.corpus import Corpus, absolute_paths, prepare_corpus
 from simplepcfg.runs.device import reproducible, use_expandable_segments
 from simplepcfg.runs.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.runs.metrics import check_length, is_intact
-from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
+from simplepcfg.runs.run_folder import FORMAT, RunFolder, program_identity, run_facts
 from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary, write_tensor_file
 from simplepcfg.training.initial_weights import initialise_from_run, set_neighbour_embeddings
 from simplepcfg.training.loop import Trainer
@@ -165,9 +164,7 @@ def _require_same_run(group: Group, config: RunConfig, corpus: Corpus) -> None:
     """Raise InputError if the processes do not run the same program with the same settings on the same text."""
     if group.size == 1:
         return
-    sources = sorted(Path(simplepcfg.__file__).parent.rglob("*.py"))
-    program = [simplepcfg.__version__, torch.__version__, crc32(file.read_bytes() for file in sources)]
-    group.require_same("the version of simplepcfg or torch", json.dumps(program), "install the same on all machines")
+    group.require_same("the version of simplepcfg or torch", program_identity(), "install the same on all machines")
     group.require_same("the configuration", config.model_dump_json(), "start all with the same command")
     group.require_same("the text", json.dumps(corpus.identity()), "give a file that all can read")
     group.require_same("the vocabulary", corpus.vocabulary.checksum, "give a file that all can read")
