@@ -110,8 +110,7 @@ def distil(
             _refuse_other_settings(groups[name], config, counts[name])
         _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
         members = {name: folder.finished(name, number) for name in chosen}
-        place = folder.generation(number)
-        return choose_teachers(members, keep, pupil, place, device=device, note=note)
+        return choose_teachers(members, keep, pupil, folder.generation(number), device=device, note=note)
 
     if run.config.exists():  # One that was begun with another configuration or other members is refused.
         untrained = [folder.members(name).path for name in configs if not folder.finished(name)]
@@ -128,8 +127,7 @@ def distil(
                 choice = max(before, choice, key=lambda item: item.agreement)
                 break
         config = taught(pupil, choice.teachers)
-        named = ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher)
-        note(f"student of {named}")
+        note("student of " + ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher))
         reporter = make_reporter(run.path, config)
         result = train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
         note(f"data.branching_bonus = {choose_bonus(run, device)}: so its trees agree most with those of its teachers")

@@ -113,14 +113,13 @@ def train(
             config = resumed_config(config, folder) if resume else _new_config(config, folder)
             chosen = group.device(config.training.device if device == "auto" else device)
             vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
-            taught = bool(config.training.teacher)
             corpus = prepare_corpus(
                 config.data,
                 config.seed,
                 train_text,
                 valid_text,
                 vocabulary,
-                keep_tokens=taught,
+                keep_tokens=bool(config.training.teacher),
                 keep_breaks=config.training.punctuation_weight > 0,
             )
             mesh = mesh_shape(config.training.mesh, group.size)
@@ -148,16 +147,20 @@ def train(
         _restore(trainer, checkpoint, resume)
         with group.failing_together():
             _report_start(trainer, needs, checkpoint)
-        sharded = row_groups(trainer.model) if group.shards is not None else {}
-        weights = trainer.model.state_dict()
-        group.broadcast(
-            [weight for name, weight in weights.items() if name not in sharded], [weights[name] for name in sharded]
-        )
+        _broadcast_weights(trainer.model, group)
         try:
             trainer.run()
         finally:
             reporter.close()
         return _result(trainer)
+
+
+def _broadcast_weights(model: Model, group: Group) -> None:
+    """Give all processes the weights of the first one; rows that are sharded, within their part of the grammar."""
+    sharded = row_groups(model) if group.shards is not None else {}
+    weights = model.state_dict()
+    whole = [weight for name, weight in weights.items() if name not in sharded]
+    group.broadcast(whole, [weights[name] for name in sharded])
 
 
 def _require_same_run(group: Group, config: RunConfig, corpus: Corpus) -> None:
