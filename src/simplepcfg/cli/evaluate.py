@@ -38,9 +38,9 @@ class EvaluateRequest:
         Decode, flag("--decode", "Of runs: the tree of the largest sum of span marginals, or the most probable.")
     ] = "mbr"
     ensemble: Annotated[bool, flag("--ensemble", "Also evaluate the runs together, as one parser.")] = False
-    by: Annotated[
-        By, flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals, or votes of trees.")
-    ] = "geometric"
+    by: Annotated[By, flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals.")] = (
+        "geometric"
+    )
     weigh: Annotated[Weigh, flag("--weigh", "With --ensemble: by what each run counts; never by gold trees.")] = "equal"
     labels: Annotated[
         bool, flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
@@ -110,7 +110,7 @@ def command(request: EvaluateRequest) -> None:
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
-      simplepcfg evaluate runs/eight test.trees --ensemble --by trees --weigh agreement
+      simplepcfg evaluate runs/eight test.trees --ensemble --weigh agreement
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
     _refuse_contradictions(request)

@@ -56,7 +56,7 @@ class SentencesRequest:
 
 
 Decode = Literal["mbr", "exact-mbr", "viterbi"]
-By = Literal["geometric", "arithmetic", "trees"]  # what several runs are combined by
+By = Literal["geometric", "arithmetic"]  # what several runs are combined by
 Weigh = Literal["equal", "agreement"]  # what each of several runs counts by
 
 

@@ -59,9 +59,7 @@ class ParseOptions:
     ] = None
     by: Annotated[
         By,
-        flag(
-            "--by", "Of several runs: by the geometric or arithmetic mean of span marginals, or votes of their trees."
-        ),
+        flag("--by", "Of several runs: by the geometric or arithmetic mean of span marginals."),
     ] = "geometric"
     weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = "equal"
 
@@ -103,7 +101,7 @@ def command(request: ParseRequest) -> None:
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
       simplepcfg parse runs/demo sentences.txt --labels labels.json
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
-      simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
+      simplepcfg parse runs/eight sentences.txt --weigh agreement
     """
     if request.labels not in (None, NO_LABELS):
         request = replace(request, decode="viterbi")

@@ -1,4 +1,4 @@
-"""Ensembles: several runs as one parser, by a mean of their span marginals or by votes of their trees."""
+"""Ensembles: several runs as one parser, by a mean of their span marginals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
 # Ways to combine runs, and what reports call the result.
-MEANS = {"geometric": "geometric mean", "arithmetic": "arithmetic mean", "trees": "trees"}
+MEANS = {"geometric": "geometric mean", "arithmetic": "arithmetic mean"}
 # Added to each marginal, so that a single run cannot exclude a span from the geometric mean.
 LEAST_MARGINAL = 1e-3
 
@@ -52,9 +52,8 @@ def ensemble(
     """Return a parser that combines several runs, given as runs, their folders or folders of such folders.
 
     `by="geometric"` takes the tree with the largest sum, over its spans, of the geometric mean of the runs' marginals,
-    each plus 0.001: a span that one run finds improbable counts little. "arithmetic" takes their arithmetic mean, and
-    "trees" the tree with the largest expected F1 against those that the runs themselves would give. The runs count
-    alike, or with `weigh="agreement"` by how much their trees agree with those of the others. Raises
+    each plus 0.001: a span that one run finds improbable counts little. "arithmetic" takes their arithmetic mean. The
+    runs count alike, or with `weigh="agreement"` by how much their trees agree with those of the others. Raises
     InputError without runs or for a folder that cannot be loaded.
 
         simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"], weigh="agreement").parse(["the old man sees a dog ."])
@@ -159,12 +158,9 @@ class Ensemble:
                 first = prepared
             self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
-            if self.by == "trees":
-                tables = _votes(self._member_trees(run, sentences, constraints), prepared)
-            else:
-                tables = span_marginals(run, pairs, constraints)
-                if self.by == "geometric":
-                    tables = [(table + LEAST_MARGINAL).log() for table in tables]
+            tables = span_marginals(run, pairs, constraints)
+            if self.by == "geometric":
+                tables = [(table + LEAST_MARGINAL).log() for table in tables]
             if self.weigh != "equal" or self.by == "geometric":
                 tables = [weight * table for table in tables]
             total = [a + b for a, b in zip(total, tables, strict=True)] if total else tables
@@ -186,20 +182,6 @@ class Ensemble:
                     f"sentence {shortened(words)!r}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
                     f"{len(other.tokens)}; an ensemble needs runs whose preprocessing keeps the same words"
                 )
-
-
-def _votes(trees: Sequence[Spans], prepared: Sequence[Prepared]) -> list[Tensor]:
-    """Return a tensor [tokens + 1, tokens + 1] for each tree, which is 1 at its spans.
-
-    All binary trees of a sentence have as many spans, so that the tree with the most votes has the largest expected F1.
-    """
-    tables = []
-    for spans, item in zip(trees, prepared, strict=True):
-        table = torch.zeros(len(item.tokens) + 1, len(item.tokens) + 1)
-        for i, j in spans:
-            table[i, j] = 1.0
-        tables.append(table)
-    return tables
 
 
 def _trees(tables: Sequence[Tensor], forbidden: Sequence[Tensor | None] | None) -> list[Spans]:
