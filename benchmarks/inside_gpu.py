@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from measuring import equal_lengths_like, mixed_lengths
-from simplepcfg.benchmarking.inside import Result, Variant, bare_result, benchmark_inside, choose_variants
+from simplepcfg.benchmarking.inside import PRECISIONS, Result, Variant, bare_result, benchmark_inside, choose_variants
 from simplepcfg.benchmarking.report import (
     append_and_yield,
     append_rows,
@@ -31,6 +31,7 @@ from simplepcfg.benchmarking.report import (
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Machine
 from simplepcfg.errors import SimplePCFGError
+from simplepcfg.ops.inside import BACKENDS
 
 RESULTS = Path(__file__).parent / "results" / "inside_gpu.csv"
 ROWS = (
@@ -73,6 +74,7 @@ def main() -> None:
 def measure(arguments: argparse.Namespace, names: list[str]) -> None:
     """The rows that were asked for, then the mixed one, within the time allowed."""
     began = time.monotonic()
+    add_paper()
     device = torch.device("cuda")
     backends, precisions = (part and part.split(",") for part in (arguments.backends, arguments.precision))
     variants = choose_variants(device, backends, precisions)
@@ -90,6 +92,15 @@ def measure(arguments: argparse.Namespace, names: list[str]) -> None:
         for result in mixed_row(machine, arguments.repeats):
             append_rows(arguments.csv, [as_row(result, where)])
     print(f"{time.monotonic() - began:.0f} s", flush=True)
+
+
+def add_paper() -> None:
+    """Add FlashInside as the paper describes it to the backends, and to what is measured, before our own."""
+    from paper_chart import paper_inside  # imports Triton
+
+    BACKENDS["paper"] = paper_inside
+    ours = {name: PRECISIONS.pop(name) for name in ("torch", "triton")}
+    PRECISIONS.update(paper=("fp32", "tf32"), **ours)
 
 
 def each_result(

@@ -73,10 +73,6 @@ def _check_trees(drawn: Drawn, rng: random.Random, interpreted: bool) -> None:
     if interpreted and not isinstance(grammar, DenseGrammar):
         kernels, plain = (drawn.make(backend, torch.float32) for backend in ("triton", "torch"))
         check_in_float32(kernels, plain, sentences, words, lengths, bonus, drawn.whole)
-        if bonus is None and bool((lengths == lengths[0]).all()) and bool((expected > -20).all()):
-            for backend in ("paper",):  # the authors' form adds 1e-9 inside a logarithm
-                found = drawn.make(backend, torch.float32).log_partition(words, lengths)
-                same(f"log Z by {backend} in float32", found, expected, 1e-2 * (1 + expected.abs()))
 
 
 def _check_chains(rng: random.Random) -> None:

@@ -13,7 +13,7 @@ from simplepcfg.grammars import DenseEmissions, DenseGrammar, Grammar, HiddenMar
 from simplepcfg.ops.dense import BACKENDS as DENSE_BACKENDS
 from simplepcfg.ops.inside import BACKENDS
 
-INTERPRETED = ("triton", "paper")  # by Triton's interpreter, a hundred times slower
+INTERPRETED = ("triton",)  # by Triton's interpreter, a hundred times slower
 WORDS = 6
 
 

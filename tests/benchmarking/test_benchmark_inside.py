@@ -151,13 +151,13 @@ def test_the_table_of_a_card_holds_everything() -> None:
 def test_relative_numbers_start_at_the_first_row_that_ran() -> None:
     size = Size(16, 20, 512, 1024)
     bare = Result(size, Variant("log_sum_exp"), floor_ms=1.0, splits_ms=0.5, failure="OOM")
-    slow = replace(bare, variant=Variant("paper"), failure="", times=Times(7.0, 8.0, 9.0), peak_bytes=4e6)
+    slow = replace(bare, variant=Variant("log_einsum_exp"), failure="", times=Times(7.0, 8.0, 9.0), peak_bytes=4e6)
     fast = replace(slow, variant=Variant("torch"), times=Times(1.5, 2.0, 2.5), peak_bytes=1e6)
     lines = list(report.table([bare, slow, fast]))
     assert "16" in lines[0]
     assert [" ".join(line.split()) for line in lines[2:]] == [
         "log_sum_exp fp32 eager OOM 1.00",
-        "paper fp32 eager 8.00 7.00 – 9.00 4.00 1.00 1.00 1.00 8.00 0.500",
+        "log_einsum_exp fp32 eager 8.00 7.00 – 9.00 4.00 1.00 1.00 1.00 8.00 0.500",
         "torch fp32 eager 2.00 1.50 – 2.50 1.00 4.00 0.250 1.00 2.00 0.500",
     ]
 

@@ -44,7 +44,7 @@ def test_quick(call: Call) -> None:
     [
         (["--sizes", "16,20,512"], '"16,20,512"'),
         (["--backends", "cuda"], "'cuda'"),
-        (["--backends", "paper"], "needs a CUDA GPU"),
+        (["--backends", "triton"], "needs a CUDA GPU"),
         (["--precision", "fp8"], "'fp8'"),
         (["--precision", "bf16"], "bf16"),
         (["--repeats", "0"], "--repeats"),

@@ -47,7 +47,7 @@ def test_has_fewer_weights_and_keeps_the_contract() -> None:
         check_grammar(tied.grammar(), WORDS, LENGTHS)
 
 
-@pytest.mark.parametrize("backend", sorted(set(BACKENDS) - {"paper"}))
+@pytest.mark.parametrize("backend", sorted(BACKENDS))
 @pytest.mark.parametrize("batched", [False, True])
 def test_one_tensor_as_left_and_right(backend: str, batched: bool) -> None:
     case = random_case(2, 4, 3, 5, batched=batched)

@@ -39,13 +39,6 @@ def test_a_gpu_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     QUESTIONS[name]("auto")
 
 
-@pytest.mark.parametrize("backend", ["paper"])
-def test_the_papers_kernels_too(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_INTERPRET", "0")
-    with pytest.raises(InputError, match=f"backend '{backend}' needs a CUDA GPU"):
-        inside(*CASE, backend=backend)
-
-
 def test_triton_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "has_triton", lambda: False)
     with pytest.raises(InputError, match="backend 'triton' needs Triton, which is not installed"):

@@ -16,11 +16,11 @@ from simplepcfg.runs.memory import available_memory
 PRECISIONS: dict[str, tuple[str, ...]] = {
     "log_sum_exp": ("fp32",),
     "log_einsum_exp": ("fp32", "tf32", "bf16"),
-    "paper": ("fp32", "tf32"),
     "torch": ("fp32", "tf32"),
     "triton": ("fp32", "tf32", "bf16"),
 }
-GPU_ONLY = ("paper", "triton")
+GPU_ONLY = ("triton",)
+BASELINES = ("log_sum_exp", "log_einsum_exp", "torch")  # measured in float32 unless asked otherwise
 # The two sizes of grammar and two lengths of the paper's table.
 PAPER_SIZES = tuple(Size(16, n, states, 2 * states) for states in (512, 8192) for n in (20, 40))
 GPU_SIZES = (*PAPER_SIZES, *(Size(16, n, states, 2 * states) for states in (4096, 32768) for n in (20, 40)))
@@ -86,7 +86,7 @@ def choose_variants(
             continue
         if device.type != "cuda":
             possible = ("fp32",)
-        elif not precisions and not backend.startswith(("paper", "triton")):
+        elif not precisions and backend in BASELINES:
             possible = possible[:1]  # baselines are measured in float32 only
         for precision in possible:
             if precisions and precision not in precisions:

@@ -81,8 +81,6 @@ class Size:
                 return 4.0 * (saved + 3 * pairs + 4 * rules + emissions)
             case "log_einsum_exp":
                 return 4.0 * (states * self.splits + 4 * widest + 10 * rows + 4 * rules + emissions)
-            case "paper":
-                return 4.0 * (5 * rows + 2 * rules + emissions)
             case "triton":
                 item = 2 if precision == "bf16" else 4
                 return item * (6.0 * rows + emissions) + 8.0 * rules

@@ -11,7 +11,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 
 # Backends that launch Triton kernels.
-KERNELS = ("triton", "paper")
+KERNELS = ("triton",)
 
 
 def resolve_backend(backend: str, like: Tensor, known: Iterable[str]) -> str:

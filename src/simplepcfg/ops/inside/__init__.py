@@ -29,22 +29,12 @@ from simplepcfg.ops.inside.operators import operator_inside, operator_span_margi
 __all__ = ["BACKENDS", "clear_graphs", "graph_memory", "inside", "span_marginals", "without_graphs"]
 
 
-def _paper_inside(arguments: InsideArguments) -> Tensor:
-    from simplepcfg.ops.paper_inside.chart import check_paper_arguments, paper_inside
-
-    check_paper_arguments(arguments)
-    if arguments.log_emissions.shape[1] == 1:
-        return log_einsum_exp_inside(arguments)
-    return paper_inside(arguments)
-
-
 BACKENDS: dict[str, Callable[[InsideArguments], Tensor]] = {
     "naive": naive_inside,
     "log_sum_exp": log_sum_exp_inside,
     "log_einsum_exp": log_einsum_exp_inside,
     "torch": partial(chart_inside, "torch"),
     "triton": partial(chart_inside, "triton"),
-    "paper": _paper_inside,
 }
 # Backends that compute span marginals without autograd.
 _DIRECT_MARGINALS: dict[str, Callable[[InsideArguments], tuple[Tensor, Tensor]]] = {

@@ -1,4 +1,4 @@
-"""FlashInside as the paper describes it (Liu et al. 2023), for benchmarks.
+"""FlashInside as the paper describes it (Liu et al. 2023), which inside_gpu.py compares with.
 
 It works in log space, with one kernel for each width that sums over the splits of all spans, matrix products by
 PyTorch, and a hand-written backward pass that recomputes the splits' sums. Sentences must have equal
@@ -14,14 +14,18 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+import paper_kernels as kernels
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.autograd_context import Context
-from simplepcfg.ops.paper_inside import kernels
+from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 
 
 def paper_inside(arguments: InsideArguments) -> Tensor:
-    """Compute log Z of each sentence of two or more words."""
+    """Compute log Z of each sentence."""
+    check_paper_arguments(arguments)
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
     dtype = arguments.log_emissions.dtype
     return _PaperInside.apply(
         arguments.log_emissions,

@@ -1,1 +1,0 @@
-"""FlashInside in log space as the paper describes it, for benchmarks."""
