@@ -13,7 +13,9 @@ import torch
 from command_calls import Call
 from simplepcfg import load, pretrained
 from simplepcfg.errors import InputError
+from simplepcfg.grammars import FactoredEmissions
 from simplepcfg.inference.labelling import learn_labels
+from simplepcfg.inference.run import Run
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.runs.tensor_files import read_checked_tensor_file
 
@@ -55,6 +57,11 @@ def test_a_wheel_is_installed_and_known_by_name(call: Call, tiny_run: Path, card
     assert lines[-1].startswith("(X (T a)")
 
 
+def log_normaliser(run: Run) -> torch.Tensor:
+    assert isinstance(run.grammar.emissions, FactoredEmissions)
+    return run.grammar.emissions.log_normaliser
+
+
 def test_a_folder_is_what_this_package_ships(call: Call, tiny_run: Path, trees_file: Path, tmp_path: Path) -> None:
     run = load(tiny_run)
     labelled = load(run.save(tmp_path / "labelled"))
@@ -78,6 +85,12 @@ def test_a_folder_is_what_this_package_ships(call: Call, tiny_run: Path, trees_f
     call("package", folder.path, "--name", "tiny", "--folder", "--out", tmp_path / "twice")
     for path in folder.path.iterdir():
         assert path.read_bytes() == (tmp_path / "twice" / "tiny" / path.name).read_bytes(), path.name
+    # The normaliser that was written is the one of the weights, until they are changed.
+    folder.normaliser.unlink()
+    assert torch.equal(log_normaliser(packed), log_normaliser(load(folder.path)))
+    with torch.no_grad():
+        packed.model.word_embeddings.mul_(2)  # type: ignore[operator, union-attr]
+    assert not torch.equal(log_normaliser(packed), log_normaliser(load(folder.path)))
 
 
 def test_refusals(call: Call, tiny_run: Path, card: Path, tmp_path: Path) -> None:

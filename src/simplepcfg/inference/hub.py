@@ -9,7 +9,14 @@ from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.pretrained import run_directory
 
 # All that a run needs; nothing else of a repository is fetched.
-FILES = ("config.toml", "vocabulary.txt", "spelling.safetensors", "model.safetensors", "README.md")
+FILES = (
+    "config.toml",
+    "vocabulary.txt",
+    "spelling.safetensors",
+    "model.safetensors",
+    "normaliser.safetensors",
+    "README.md",
+)
 CARD = """---
 library_name: simplepcfg
 tags: [pcfg, grammar-induction, unsupervised-parsing]

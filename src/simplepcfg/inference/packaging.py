@@ -12,12 +12,14 @@ import torch
 
 from simplepcfg.errors import InputError
 from simplepcfg.files import write_text
+from simplepcfg.grammars import FactoredEmissions
 from simplepcfg.inference.label_mapping import weights_fingerprint
 from simplepcfg.inference.run import Run
+from simplepcfg.models.simple_npcfg import SimpleNPCFG
 from simplepcfg.pretrained import GROUP
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.run_folder import RunFolder, load_run
-from simplepcfg.runs.tensor_files import host_copy, quantised_rows, write_tensor_file
+from simplepcfg.runs.tensor_files import host_copy, quantised_rows, read_checked_tensor_file, write_tensor_file
 from simplepcfg.version import __version__
 
 CARD = "README.md"
@@ -69,12 +71,25 @@ def pack(run: Run, folder: Path, name: str, card: str | None = None) -> int:
     data = run.config.data.model_copy(update={"train": None, "valid": None, "tokenize": True, "raw": False})
     training = run.config.training.model_copy(update={"start_from": None, "teacher": ()})
     save_config(run.config.model_copy(update={"name": name, "data": data, "training": training}), target.config)
+    write_normaliser(target)
     if run.labels is not None:  # they know the rounded weights
         labels = replace(run.labels, model=weights_fingerprint(load_run(folder, "cpu").model))
         write_text(target.labels, labels.to_json())
     text = card if card is not None else own.read_text(encoding="utf-8") if own is not None else ""
     write_text(folder / CARD, text)
     return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def write_normaliser(folder: RunFolder) -> None:
+    """Write the log-normaliser of the emissions of a run, if they have one, so that loading need not compute it."""
+    model = load_run(folder.path, "cpu").model
+    if not isinstance(model, SimpleNPCFG):
+        return
+    with torch.no_grad():
+        emissions = model.grammar().emissions
+    if isinstance(emissions, FactoredEmissions):
+        checksum = read_checked_tensor_file(folder.model).checksum
+        write_tensor_file(folder.normaliser, {"log_normaliser": emissions.log_normaliser}, {"model": checksum})
 
 
 def build_wheel(packed: Path, distribution: str, out: Path, version: str = __version__) -> Path:

@@ -51,12 +51,17 @@ def root_probabilities(logits: Tensor, shards: Shards | None) -> Tensor:
 
 
 def make_emissions(
-    features: Tensor, words: Tensor, precision: str | None, training: bool, bias: Tensor | None = None
+    features: Tensor,
+    words: Tensor,
+    precision: str | None,
+    training: bool,
+    bias: Tensor | None = None,
+    log_normaliser: Tensor | None = None,
 ) -> Emissions:
     """Return emissions emit[s, v] ∝ exp(features[s] · words[v] + bias[v]).
 
     In training they are normalised for the words of each batch, else once. `features` is [P, D] or [B, P, D], `words`
-    [V − 1, D] and `bias` [V − 1].
+    [V − 1, D] and `bias` [V − 1]; `log_normaliser` is that of the result where it is known, [P].
     """
     if bias is not None:
         # The bias is one more column, with a feature of 1; columns of zeros keep rows aligned for tensor cores.
@@ -64,6 +69,8 @@ def make_emissions(
         words = F.pad(torch.cat((words, bias[:, None]), 1), (0, ALIGNMENT - 1))
     if training:
         return BatchEmissions(features, words, precision)
+    if log_normaliser is not None:
+        return FactoredEmissions(features, words, log_normaliser.to(features))
     return FactoredEmissions.normalised(features, words)
 
 

@@ -173,6 +173,7 @@ class SimpleNPCFG(ExactModel):
             initialise_dedicated_preterminals(above, below, self.parent, self.left_child, config.dedicated_preterminals)
         self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
         self.step_dropout: StepDropout | None = None  # set by the trainer
+        self._normaliser: tuple[Tensor, int] | None = None  # known log-normaliser of emissions, changes of weights then
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
@@ -208,8 +209,20 @@ class SimpleNPCFG(ExactModel):
         if self.shards is not None:
             left, right = (self.shards.gather(children, counts, 0) for children in (left, right))
         root = root_probabilities(self._root_logits(symbols[: counts[0]], precision), self.shards)
-        emissions = make_emissions(preterminals, word_embeddings, precision, self.training)
+        emissions = make_emissions(
+            preterminals, word_embeddings, precision, self.training, log_normaliser=self._known_normaliser()
+        )
         return precision, root, (parents, left, right), emissions
+
+    def keep_normaliser(self, log_normaliser: Tensor) -> None:
+        """Take the log-normaliser of the emissions [P] as known, until a weight is changed in place."""
+        self._normaliser = log_normaliser, sum(weight._version for weight in self.parameters())
+
+    def _known_normaliser(self) -> Tensor | None:
+        if self._normaliser is None or torch.is_grad_enabled():  # gradients run through the normaliser
+            return None
+        log_normaliser, changes = self._normaliser
+        return log_normaliser if changes == sum(weight._version for weight in self.parameters()) else None
 
     def _root_logits(self, nonterminals: Tensor, precision: str | None) -> Tensor:
         """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""

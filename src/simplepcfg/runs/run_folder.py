@@ -22,7 +22,7 @@ from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.files import Record, crc32
-from simplepcfg.models import Model, build_model
+from simplepcfg.models import Model, SimpleNPCFG, build_model
 from simplepcfg.models.without_memory import without_memory
 from simplepcfg.pretrained import or_installed, run_directory
 from simplepcfg.runs.checksums import DamagedFileError, verify_checksum_line
@@ -71,6 +71,18 @@ class RunFolder:
         return SpellingModel.from_tensors(read_tensor_file(self.spelling)[0], self.spelling)
 
     @property
+    def normaliser(self) -> Path:
+        """The log-normaliser of the emissions, which packed grammars have: computing it takes half a second."""
+        return self.path / "normaliser.safetensors"
+
+    def read_normaliser(self, checksum: str) -> torch.Tensor | None:
+        """Read the log-normaliser of the weights with this checksum; None if there is none of them."""
+        if not self.normaliser.exists():
+            return None
+        tensors, record = read_tensor_file(self.normaliser)
+        return tensors.get("log_normaliser") if record.get("model") == checksum else None
+
+    @property
     def labels(self) -> Path:
         """What symbols stand for, learned from a treebank; only there if `evaluate` was asked to write it."""
         return self.path / "labels.json"
@@ -113,8 +125,8 @@ class RunFolder:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that a run can have."""
-        settled = (self.config, self.vocabulary, self.spelling, self.labels, self.facts, self.model, self.checkpoint)
-        return (*settled, self.metrics, self.timings, self.skipped, self.teacher)
+        settled = (self.config, self.vocabulary, self.spelling, self.labels, self.facts, self.model, self.normaliser)
+        return (*settled, self.checkpoint, self.metrics, self.timings, self.skipped, self.teacher)
 
     @property
     def resume_command(self) -> str:
@@ -304,14 +316,16 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
         with without_memory():  # Initial weights would be overwritten at once, and drawing them takes time.
             model = build_model(config.model, len(vocabulary))
         check_shapes(model, shapes, folder.model)
-        tensors, best, checksum = read_checked_tensor_file(folder.model)
+        tensors, best, vocabulary_checksum, checksum = read_checked_tensor_file(folder.model)
     except DamagedFileError as error:
         raise folder.with_advice(error) from None
-    folder.check_vocabulary(vocabulary, checksum)
+    folder.check_vocabulary(vocabulary, vocabulary_checksum)
     assign_weights(model, tensors, folder.model)
     for name, tensor in model.state_dict().items():
         if not bool(tensor.isfinite().all()):
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
+    if isinstance(model, SimpleNPCFG) and (log_normaliser := folder.read_normaliser(checksum)) is not None:
+        model.keep_normaliser(log_normaliser)
     spelling = folder.read_spelling()
     return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best, spelling)
 

@@ -38,6 +38,7 @@ class TensorFile(NamedTuple):
     tensors: dict[str, torch.Tensor]
     record: Record
     vocabulary: str | None  # checksum of the words that the weights belong to
+    checksum: str  # of the file
 
 
 def write_tensor_file(
@@ -98,7 +99,7 @@ def read_checked_tensor_file(path: Path) -> TensorFile:
             record = json.loads(metadata["record"])
             if not isinstance(record, dict):
                 raise DamagedFileError(path, "its record is no JSON object")
-            return TensorFile(tensors, record, metadata.get("vocabulary"))
+            return TensorFile(tensors, record, metadata.get("vocabulary"), metadata["checksum"])
     except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise

@@ -65,7 +65,7 @@ class TeacherMarginals:
 
         Raises DamagedFileError if its checksum does not match, InputError if it is of another text or other teachers.
         """
-        tensors, record, _ = read_checked_tensor_file(path)
+        tensors, record, *_ = read_checked_tensor_file(path)
         stored = cls(lengths)
         expected = {name: (tensor.dtype, tensor.shape) for name, tensor in stored.state().items()}
         if {key: value for key, value in record.items() if key != "done"} != identity:
