@@ -40,11 +40,11 @@ def make_step(states: int, group: Group) -> Step:
     return Step(model.train(), TrainingConfig(), 1, group)
 
 
-def measure(rank: int, processes: int, port: int, states: int, mesh: bool, out: str) -> None:
+def measure(rank: int, processes: int, port: int, states: int, out: str) -> None:
     """Train some steps in one of several processes, and write its peak memory and the fastest step."""
     torch.set_num_threads(1)
     group = Group()
-    if processes > 1 or mesh:
+    if processes > 1:
         address = f"tcp://127.0.0.1:{port}"
         dist.init_process_group("gloo", init_method=address, rank=rank, world_size=processes)
         group = DistributedGroup()
@@ -102,7 +102,7 @@ def main() -> None:
     for processes in map(int, given.processes.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             port = 20000 + os.getpid() % 10000 + processes
-            torch.multiprocessing.spawn(measure, (processes, port, given.nonterminals, False, folder), nprocs=processes)
+            torch.multiprocessing.spawn(measure, (processes, port, given.nonterminals, folder), nprocs=processes)
             results = [file.read_text().split() for file in Path(folder).iterdir()]
         peak = max(int(peak) for peak, _ in results)
         whole = whole or peak * processes

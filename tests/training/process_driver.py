@@ -47,11 +47,11 @@ distributed.LEADER_WAIT_SECONDS = 0.1  # no torchrun ends these processes, so th
 def compare_gradients(out: Path) -> None:
     """Gradients and sums of the same global batches on every mesh; some leave a process without a sentence."""
     torch.set_num_threads(1)
-    single = [Batch(batch.words[:1], batch.lengths[:1], [0]) for batch in mixed_batches(2, seed=5)]
-    batches = [batch for batch in mixed_batches(8) + single if int(batch.lengths.max()) == batch.words.shape[1]]
+    single = [Batch(batch.words[:1], batch.lengths[:1], [0]) for batch in mixed_batches(1, seed=5)]
+    batches = mixed_batches(10)[3:5] + single  # equal lengths, mixed lengths, and less than a sentence for each
     worst = {}
     with join_group() as group:
-        for mesh in [(2, 1), (1, 2)] if group.size == 2 else [(2, 2)]:
+        for mesh in [(2, 1), (1, 2)] if group.size == 2 else [(2, 2), (1, 4)]:
             group.shards = None
             group.arrange(torch.device("cpu"), mesh, 1.0)
             for name in ("sn-pcfg", "sc-pcfg"):
@@ -71,7 +71,7 @@ def _worst_gradient(group: Group, name: str, dtype: torch.dtype, batches: list[B
     worst = 0.0
     for number, batch in enumerate(batches):
         sentences = [words[:n] for words, n in zip(batch.words.tolist(), batch.lengths.tolist(), strict=True)]
-        places = group.share([len(sentence) ** 3 for sentence in sentences])
+        places = group.share(batch.lengths, 8)
         torch.manual_seed(number)
         if name == "sc-pcfg":
             shared.take_part(len(batch), places)
@@ -116,7 +116,7 @@ def count_bytes(out: Path) -> None:
             step = make_step(shared, group)
             words = [[1 + (a * b) % 12 for a in range(9)] for b in range(6)]
             with Counting() as counting:
-                step(collate(words, group.share([1] * 6)), 6, 0.0)
+                step(collate(words, group.share(torch.full((6,), 9), 8)), 6, 0.0)
             traffic = step_traffic(StepShape(whole.config, WORDS, 6, 9, mesh, item=4))
             results[str(mesh)] = (counting.sums, asdict(traffic))
         if group.is_leader:
@@ -129,8 +129,8 @@ def compare_shards(out: Path) -> None:
     differences = {}
     with join_group() as group:
         shards = Shards.of(torch.distributed.group.WORLD)
-        for name in MODELS if group.size == 2 else ("sn-pcfg", "sc-pcfg"):
-            for lengths in LENGTHS if group.size == 2 else LENGTHS[1:2]:
+        for name in MODELS:
+            for lengths in LENGTHS:
                 for dtype in (torch.float32, torch.float64):
                     case = f"{name} {lengths} {dtype}"
                     differences[case] = (*model_differences(name, shards, dtype, lengths), str(dtype))

@@ -21,6 +21,7 @@ from simplepcfg.runs.checkpoint import Checkpoint
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import Interrupted, train
+from simplepcfg.training.step.distributed import balanced_shares, mesh_shape
 from toy_runs import TOY_SETTINGS, SignalAt, leftovers
 
 TESTS = Path(__file__).parents[1]
@@ -115,9 +116,8 @@ def test_gradients_equal_those_of_one_process(two: Processes, tmp_path: Path, pr
         assert worst < (1e-10 if dtype == "torch.float64" else 1e-5), (case, worst)
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_sharded_models_equal_whole_ones(two: Processes, tmp_path: Path, processes: int) -> None:
-    ended = two.run("sharded", str(tmp_path / "differences"), processes=processes)
+def test_sharded_models_equal_whole_ones(two: Processes, tmp_path: Path) -> None:
+    ended = two.run("sharded", str(tmp_path / "differences"))
     assert all(code == 0 for code, _, _ in ended), ended
     for case, (*worst, dtype) in json.loads((tmp_path / "differences").read_text()).items():
         assert max(worst) < (1e-10 if dtype == "torch.float64" else 1e-5), (case, worst)
@@ -144,13 +144,19 @@ def test_two_processes_train_as_one(two: Processes, text_file: Path, alone: Path
     assert (tmp_path / "run" / "config.toml").read_bytes() == config
 
 
-@pytest.mark.parametrize("mesh", [(1, 2), (2, 2)])
-def test_a_mesh_trains_as_one(two: Processes, text_file: Path, alone: Path, tmp_path: Path, mesh: tuple) -> None:
-    folder = tmp_path / "run"
-    ended = two.train(text_file, folder, f"training.mesh={list(mesh)}", processes=mesh[0] * mesh[1])
-    assert all(code == 0 for code, _, _ in ended), ended
-    assert "each with 1 / 2 of the grammar" in ended[0][2]
-    assert all(other[1:] == ("", "") for other in ended[1:]), ended
+@pytest.fixture(scope="module")
+def sharded(two: Processes, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run of one grammar in two parts."""
+    folder = tmp_path_factory.mktemp("sharded") / "run"
+    first, second = two.train(text_file, folder, "training.mesh=[1, 2]")
+    assert (first[0], second[0]) == (0, 0), (first, second)
+    assert "each with 1 / 2 of the grammar" in first[2]
+    assert second[1:] == ("", "")
+    return folder
+
+
+def test_a_sharded_grammar_trains_as_one(sharded: Path, alone: Path) -> None:
+    folder = sharded
     assert_same_metrics(alone, folder)
     parts = sorted(file.name for file in folder.glob("checkpoint-*"))
     assert [name.partition("-of-")[0][-2:] for name in parts] == ["-1", "-2"]
@@ -196,12 +202,10 @@ def test_two_go_on_with_what_one_began(two: Processes, make_config, alone: Path,
 
 
 def test_a_killed_worker_is_started_again_and_ends_with_the_same_bits(
-    two: Processes, text_file: Path, tmp_path: Path
+    two: Processes, text_file: Path, sharded: Path, tmp_path: Path
 ) -> None:
     """Of one grammar in two parts: kill -9 of the second, and then what torchrun --max-restarts does."""
-    mesh = "training.mesh=[1, 2]"
-    assert [ended[0] for ended in two.train(text_file, tmp_path / "undisturbed", mesh)] == [0, 0]
-    folder = tmp_path / "killed"
+    mesh, folder = "training.mesh=[1, 2]", tmp_path / "killed"
     first, second = two.train(text_file, folder, mesh, sabotage="kill")
     assert (first[0], second[0]) == (1, -signal.SIGKILL), (first, second)
     assert first[2].splitlines()[-1] == (
@@ -211,7 +215,7 @@ def test_a_killed_worker_is_started_again_and_ends_with_the_same_bits(
     assert (first[0], second[0]) == (0, 0), (first, second)
     assert "resumed in epoch 1, after step 3" in first[2]
     for name in ("model.safetensors", "metrics.jsonl"):
-        assert (folder / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes(), name
+        assert (folder / name).read_bytes() == (sharded / name).read_bytes(), name
 
 
 def test_a_sharded_run_goes_on_with_any_number_of_processes(
@@ -224,17 +228,17 @@ def test_a_sharded_run_goes_on_with_any_number_of_processes(
     train(RunFolder(folder).read_config(["training.mesh=[]"]), folder, resume=True)
     assert_same_epochs(alone, folder)
     assert not list(folder.glob("checkpoint-*"))  # one process writes one file
-    ended = two.run("train", "none", "--resume", str(tmp_path / "four"), "--set", "training.mesh=[1, 4]", processes=4)
+    ended = two.run("train", "none", "--resume", str(tmp_path / "four"), "--set", "training.mesh=[2, 2]", processes=4)
     assert [code for code, _, _ in ended] == [0] * 4, ended
     assert_same_epochs(alone, tmp_path / "four")
-    part = next((tmp_path / "four").glob("checkpoint-*-2-of-4.safetensors"))
+    part = next((tmp_path / "four").glob("checkpoint-*-2-of-2.safetensors"))
     content = bytearray(part.read_bytes())
     content[-1] ^= 1
     part.write_bytes(content)
-    with pytest.raises(InputError, match=r"2-of-4.safetensors: .*checksum does not match"):
+    with pytest.raises(InputError, match=r"2-of-2.safetensors: .*checksum does not match"):
         Checkpoint.load(RunFolder(tmp_path / "four").checkpoint)
     part.unlink()
-    with pytest.raises(InputError, match=r"2-of-4.safetensors, a part of it, is missing"):
+    with pytest.raises(InputError, match=r"2-of-2.safetensors, a part of it, is missing"):
         Checkpoint.load(RunFolder(tmp_path / "four").checkpoint)
 
 
@@ -261,11 +265,19 @@ def test_processes_that_differ_are_refused(two: Processes, text_file: Path, tmp_
         "machines\n"
     )
     assert not (tmp_path / "run").exists()
-    first, _ = two.train(text_file, tmp_path / "run", "training.mesh=[2, 4]")
-    assert first[2] == (
-        "simplepcfg: training.mesh = [2, 4] is for 8 processes, but 2 are running; start so many with torchrun, or set "
-        "another mesh\n"
-    )
+
+
+def test_a_mesh_is_for_so_many_processes() -> None:
+    assert mesh_shape((), 3) == (3, 1)
+    assert mesh_shape((2, 4), 8) == (2, 4)
+    with pytest.raises(InputError, match=r"mesh = \[2, 4\] is for 8 processes, but 2 are running; start so many"):
+        mesh_shape((2, 4), 2)
+
+
+def test_expensive_sentences_are_shared_out_first() -> None:
+    shares = balanced_shares([length**3 for length in (40, 5, 39, 6, 7, 38)], 3)
+    assert shares == [[0], [2], [1, 3, 4, 5]]
+    assert balanced_shares([1.0] * 5, 2) == [[0, 2, 4], [1, 3]]
 
 
 @pytest.mark.parametrize("setting", ["training.epochz=1", "data.max_length=1"])

@@ -38,7 +38,7 @@ from simplepcfg.training.reporting.progress import (
     step_record,
 )
 from simplepcfg.training.reporting.snapshot import Snapshot, SnapshotTaker
-from simplepcfg.training.schedule import Curriculum, learning_rate, sentence_costs, with_weight_decay
+from simplepcfg.training.schedule import Curriculum, learning_rate, with_weight_decay
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.skipped_batches import SkippedBatches, stability_advice
 from simplepcfg.training.step.counters import copy_to_state
@@ -202,7 +202,7 @@ class Trainer:
         self._throughput.resume()
         for indices in batches[state.batch :]:
             self._rate = learning_rate(self.config.training, state, self._batches_per_epoch)
-            places = self.group.share(sentence_costs(self._lengths[indices], self._states))
+            places = self.group.share(self._lengths[indices], self._states)
             self._last_batch = collate(self.corpus.train, [indices[place] for place in places])
             if isinstance(self.model, CompoundModel) and self.group.data_size > 1:
                 self.model.take_part(len(indices), places)
@@ -282,7 +282,7 @@ class Trainer:
         """Return the validation perplexity of the averaged weights; raise Interrupted if asked to stop."""
         sentences, group = self.corpus.valid, self.group
         shared = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # log-likelihoods, stop, failed
-        places = group.share(sentence_costs(torch.from_numpy(sentences.lengths), self._states))
+        places = group.share(torch.from_numpy(sentences.lengths), self._states)
         with group.holding_errors(), suppress(_StopValidation), self.ema.swapped_in():
             own = log_likelihoods(
                 self.model,

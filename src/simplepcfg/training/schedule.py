@@ -38,12 +38,6 @@ def with_weight_decay(settings: TrainingConfig, sentences: int) -> TrainingConfi
     return settings.model_copy(update={"weight_decay": share / settings.learning_rate, "weight_decay_per_epoch": 0.0})
 
 
-def sentence_costs(lengths: Tensor, states: int) -> list[float]:
-    """Return what each sentence of n words costs, n³ N + n² N² with N states, in units of N; n for a model without."""
-    sizes = lengths.double()
-    return (sizes**3 + sizes**2 * states if states else sizes).tolist()
-
-
 class Curriculum:
     """Batches of each epoch, determined by its number and the seed, so that a resumed run makes the same ones.
 
