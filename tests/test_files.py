@@ -68,10 +68,14 @@ def test_a_device_is_written_to(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
 @pytest.mark.parametrize("to_file", [True, False])
-def test_standard_output_by_its_name(tmp_path: Path, to_file: bool) -> None:
+@pytest.mark.parametrize("linked", [True, False])
+def test_standard_output_by_its_name(tmp_path: Path, to_file: bool, linked: bool) -> None:
     """What a process prints before and after stands around what it writes, in a file as in a pipe."""
+    link = tmp_path / "link"
+    link.symlink_to("/proc/self/fd/1")
     program = (
-        "from pathlib import Path; from simplepcfg.files import *; out = Path('/dev/stdout'); refuse_unwritable(out); "
+        "from pathlib import Path; from simplepcfg.files import *; "
+        f"out = Path({str(link if linked else '/dev/stdout')!r}); refuse_unwritable(out); "
         "print('before', flush=True); write_text(out, 'text\\n')"
     )
     if not to_file:
@@ -82,7 +86,8 @@ def test_standard_output_by_its_name(tmp_path: Path, to_file: bool) -> None:
     with open(path, "w", encoding="utf-8") as stream:
         subprocess.run([sys.executable, "-c", program], stdout=stream, check=True)
     assert path.read_text("utf-8") == "before\ntext\n"
-    assert os.listdir(tmp_path) == ["out.txt"]
+    assert sorted(os.listdir(tmp_path)) == ["link", "out.txt"]
+    assert link.is_symlink()
 
 
 def test_a_failure_names_the_file_and_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,13 +63,16 @@ def write_bytes(
 
 
 def is_written_through(path: Path) -> bool:
-    """Return whether a path is a pipe or a device, or a name of an open file such as /dev/stdout.
+    """Return whether a path is a pipe or a device, or a name of an open file such as /dev/stdout, or a link to these.
 
     A new file under such a name would never reach whoever reads from it.
     """
-    if path.parent.resolve().is_relative_to("/dev") or path.parent.resolve().is_relative_to("/proc"):
-        return path.exists()
-    return path.exists() and not path.is_file()
+    if not path.exists():
+        return False
+    folder = path.parent.resolve()
+    if folder.is_relative_to("/dev") or folder.is_relative_to("/proc"):
+        return True
+    return is_written_through(folder / path.readlink()) if path.is_symlink() else not path.is_file()
 
 
 def refuse_unwritable(path: Path) -> None:
