@@ -44,7 +44,7 @@ def test_is_the_formula(word: str) -> None:
 def test_spellings_are_those_of_a_class() -> None:
     """The probability of letters is divided by the share of the class, of which seen words have more."""
     counts = {"the": 9, "cat": 8, "going": 2, "being": 1, "ab": 1, "cd": 1, "ef": 1}
-    vocabulary = Vocabulary.from_counts(counts, size=2, unknown_classes=True)
+    vocabulary = Vocabulary.with_endings(counts, size=2)
     ing, plain = vocabulary.encode(["going"])[0], vocabulary.encode(["ab"])[0]
     model = SpellingModel.of_unknown_words(counts, vocabulary)
     letters = math.exp(model.log_probability_of_letters("doing"))

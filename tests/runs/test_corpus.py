@@ -55,7 +55,7 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         {"min_count": 1},
         {"eos": True, "vocabulary_size": 20},
-        {"max_length": 7, "min_count": 3, "unknown_classes": "signature"},
+        {"max_length": 7, "min_count": 3, "unknown_classes": "endings"},
     ],
 )
 def test_against_lists(options: dict[str, object], keep_tokens: bool) -> None:
@@ -68,9 +68,8 @@ def test_against_lists(options: dict[str, object], keep_tokens: bool) -> None:
     chosen = {candidates[place] for place in order[: int(len(candidates) * HELD_OUT_SHARE)].tolist()}
     train = [item for index, item in enumerate(tokens) if index not in chosen]
     counts = Counter(word for item in train for word in item)
-    vocabulary = Vocabulary.from_counts(
-        counts, config.vocabulary_size, config.min_count or 1, config.unknown_classes == "signature"
-    )
+    learn = Vocabulary.with_endings if config.unknown_classes == "endings" else Vocabulary.from_counts
+    vocabulary = learn(counts, config.vocabulary_size, config.min_count or 1)
     usable = [item for item in train if 2 <= len(item) <= config.max_length]
     corpus = prepare_corpus(config, 7, text, keep_tokens=keep_tokens)
     assert corpus.vocabulary == vocabulary

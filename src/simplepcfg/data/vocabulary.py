@@ -10,14 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from simplepcfg.data.readers import open_text
-from simplepcfg.data.unknown_classes import (
-    classes_of_rest,
-    is_learned_class,
-    is_unknown_class,
-    learned_classes,
-    possible_classes,
-    unknown_class,
-)
+from simplepcfg.data.unknown_classes import is_unknown_class, learned_classes, possible_classes
 from simplepcfg.errors import InputError
 from simplepcfg.files import write_text
 
@@ -31,7 +24,7 @@ UNKNOWN_SHARE = 0.1  # of the tokens of a text, at most, are left out of a vocab
 class Vocabulary:
     """Ids of words: `<pad>` is 0, `<unk>` is 1, then the words; whatever is not in it is `<unk>`.
 
-    A vocabulary with learned classes of unknown words (`with_endings`) takes a word that it does not have for the same
+    A vocabulary with classes of unknown words (`with_endings`) takes a word that it does not have for the same
     word in lower case.
     """
 
@@ -46,18 +39,14 @@ class Vocabulary:
         # Padding is not a word: where a text says "<pad>", it is an unknown one.
         self._ids[PAD] = UNK_ID
         self.has_unknown_classes = any(map(is_unknown_class, self._words))
-        self._folds_case = any(map(is_learned_class, self._words))
 
     @classmethod
-    def from_counts(
-        cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1, unknown_classes: bool = False
-    ) -> Vocabulary:
+    def from_counts(cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1) -> Vocabulary:
         """Return the vocabulary of the `size` most frequent words that occur `min_count` times or more.
 
         A `min_count` of 0 is 1, except where all words would be known: then words that occur once are left out, up to a
         tenth of the text, because nothing could be learned about unknown words otherwise. Equal counts are ordered by
         the alphabet. `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>` is in whenever it occurs.
-        With `unknown_classes` the words that are left out have a class each, such as `<unk-ing>`, if others share it.
         Raises InputError for a size below 1 or a count below 0.
         """
         if size is not None and size < 1:
@@ -70,22 +59,17 @@ class Vocabulary:
             left_out = _held_out_words(counts)
             words = [word for word in words if word not in left_out]
         ending = [EOS] if counts.get(EOS, 0) > 0 else []
-        classes = classes_of_rest(counts, frozenset([*words, *SPECIAL_WORDS])) if unknown_classes else []
-        return cls([PAD, UNK, *ending, *classes, *words])
+        return cls([PAD, UNK, *ending, *words])
 
     @classmethod
     def from_sentences(
-        cls,
-        sentences: Iterable[Iterable[str]],
-        size: int | None = None,
-        min_count: int = 1,
-        unknown_classes: bool = False,
+        cls, sentences: Iterable[Iterable[str]], size: int | None = None, min_count: int = 1
     ) -> Vocabulary:
         """Count the tokens of prepared sentences and return the vocabulary as `from_counts` does."""
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(sentence)
-        return cls.from_counts(counts, size, min_count, unknown_classes)
+        return cls.from_counts(counts, size, min_count)
 
     @classmethod
     def with_endings(
@@ -115,7 +99,7 @@ class Vocabulary:
 
     def __contains__(self, word: object) -> bool:
         """Tell whether a word has an id of its own."""
-        return word != PAD and (word in self._ids or (self._folds_case and str(word).lower() in self._ids))
+        return word != PAD and (word in self._ids or (self.has_unknown_classes and str(word).lower() in self._ids))
 
     def listed(self, token: str) -> str:
         """Return a token as the vocabulary lists it, which may be without its capitals, or `<unk>`."""
@@ -153,9 +137,7 @@ class Vocabulary:
         ids = self._ids
         if not self.has_unknown_classes:
             return [ids.get(token, UNK_ID) for token in tokens]
-        if self._folds_case:
-            return [ids[token] if token in ids else self._folded_id(token) for token in tokens]
-        return [ids[token] if token in ids else ids.get(unknown_class(token), UNK_ID) for token in tokens]
+        return [ids[token] if token in ids else self._folded_id(token) for token in tokens]
 
     def _folded_id(self, token: str) -> int:
         """Return the id of a token in lower case or, if it has none, of its class.

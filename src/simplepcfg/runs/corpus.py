@@ -85,11 +85,11 @@ def prepare_corpus(
     if vocabulary is None:
         each = zip(words, training.counts(len(words)).tolist(), strict=True)
         counts = {word: count for word, count in each if count}
-        size, classes = config.vocabulary_size or None, config.unknown_classes
-        if classes == "endings":
+        size = config.vocabulary_size or None
+        if config.unknown_classes == "endings":
             vocabulary = Vocabulary.with_endings(counts, size, config.min_count, config.lowercase)
         else:
-            vocabulary = Vocabulary.from_counts(counts, size, config.min_count, classes == "signature")
+            vocabulary = Vocabulary.from_counts(counts, size, config.min_count)
         if not config.min_count and (remark := held_out_words_remark(counts, vocabulary, size)) is not None:
             notes.append(f"{remark}; data.min_count = 1 keeps them")
         spelling = SpellingModel.of_unknown_words(counts, vocabulary)

@@ -42,11 +42,11 @@ class DataConfig(Preprocessing):
         description="Rarer words become `<unk>`. 0: words seen once do if otherwise no word would, up to a tenth of "
         "the text, so that unknown words are learned.",
     )
-    unknown_classes: Literal["none", "signature", "endings"] = Field(
+    unknown_classes: Literal["none", "endings"] = Field(
         default="none",
-        description="`signature` gives unknown words classes by capital, digit, hyphen and English ending, "
-        "such as `<unk-ing>`; `endings` by endings that the rare words of the training text have, such as "
-        "`<unk:cap:-ung>`, and by capitals even if known words are in lower case. Perplexities are not comparable.",
+        description="`endings` gives unknown words classes by capital, digit, hyphen and endings that rare words of "
+        "the training text have, such as `<unk:cap:-ung>`, by capitals even if known words are in lower case. "
+        "Perplexities are not comparable.",
     )
     max_length: Count = Field(
         default=40, description="Longer training sentences are left out; 0 keeps all. Validation is never cut."
