@@ -157,7 +157,7 @@ TABLES = {
     ),
     "unknown-words": Table(
         "unknown_words.csv",
-        "python benchmarks/unknown_words.py MODEL … --text TEXT --blimp FOLDER --syntaxgym FOLDER",
+        "python benchmarks/unknown_words.py MODEL … --text TEXT --blimp FOLDER --syntaxgym FOLDER --novels TEXT",
         {
             "model": "model",
             "material": "material",
@@ -166,6 +166,8 @@ TABLES = {
             "right_percent": "right (%)",
             "right_percent_known": "right (%), known words alone",
             "ties": "ties",
+            "perplexity": "perplexity, closed",
+            "character_perplexity": "per character",
         },
         ("model", "material", "vocabulary"),
     ),
