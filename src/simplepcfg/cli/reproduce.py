@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,11 +11,14 @@ from simplepcfg.cli.output import note, results_console
 from simplepcfg.cli.requests import opt
 from simplepcfg.errors import InputError
 
+if TYPE_CHECKING:
+    from simplepcfg.plans.result_table import ResultTable
+
 NAME = "reproduce"
 SUMMARY = "The paper's tables, beside its figures."
 
 
-PaperTableName = Literal["lm", "parsing", "multilingual"]
+PaperTableName = Literal["lm", "parsing", "multilingual", "speed"]
 
 
 def command(
@@ -23,7 +26,9 @@ def command(
     data: Annotated[
         Path | None, opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it.")
     ] = None,
-    rows: Annotated[list[str] | None, opt("--rows", "A,B", "Only these rows.")] = None,
+    rows: Annotated[
+        list[str] | None, opt("--rows", "A,B", "Only these rows; for speed, sizes such as 16x20x512x1024.")
+    ] = None,
     seeds: Annotated[int, opt("--seeds", "N", "Runs a row, of seeds 1 to N.", min=1)] = 4,
     out: Annotated[
         Path | None, opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]")
@@ -54,11 +59,20 @@ def command(
       simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
       simplepcfg reproduce parsing --data data/wsj --rows right-branching --predictions s-diora=s-diora.trees
       simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
+      simplepcfg reproduce speed
     """
     chosen = _names(rows)
     place = out if out is not None else Path("reproduction") / table
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
+    if table == "speed":
+        if data is not None or settings or predictions:
+            raise InputError("speed reads no text and trains nothing; leave out --data, --set and --predictions")
+        from simplepcfg.plans.speed import reproduce_speed
+
+        measured = reproduce_speed(place, chosen, device, remark=lambda text: note(text, quiet))
+        _show(measured, place, quiet)
+        return
     if data is None:
         raise InputError(f"{table} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
     from simplepcfg.plans.lines import result_table
@@ -78,7 +92,11 @@ def command(
         make_reporter=lambda: make_reporter(quiet),
         remark=lambda text: note(text, quiet),
     )
-    results_console().print(result_table(paper_table(table), lines).rich())
+    _show(result_table(paper_table(table), lines), place, quiet)
+
+
+def _show(table: "ResultTable", place: Path, quiet: bool) -> None:
+    results_console().print(table.rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
 
 
