@@ -44,9 +44,6 @@ class ReadingTimesRequest:
     frequencies: Annotated[
         str | None, opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
     ] = None
-    keep_unknown: Annotated[
-        bool, flag("--keep-unknown", "Keep words that are <unk> to a run, or follow on such a word.")
-    ] = False
     folds: Annotated[int, opt("--folds", "K", "Of the cross-validation.", min=2)] = 10
     resamples: Annotated[int, opt("--resamples", "N", "Of the bootstrap over sentences.", min=1, max=100000)] = 1000
     seed: Annotated[int, opt("--seed", "N", "Of folds and bootstrap.", min=0)] = 0
@@ -68,7 +65,8 @@ def command(request: ReadingTimesRequest) -> None:
 
     DATA has columns item, word, a column of times, and perhaps sentence, zone and others: rows of the same item and
     sentence make a sentence. The first two words and the last of a sentence are left out, as are words that are
-    unknown to any of the runs, so that all runs are compared on the same words.
+    unknown to any of the runs and the two after them, so that all runs are compared on the same words; the gain with
+    these words stands beside.
 
     \b
     Example:
@@ -109,7 +107,6 @@ def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
         log_time=not request.raw_times,
         predictors=predictors,
         shape=shape,
-        keep_unknown=request.keep_unknown,
         folds=request.folds,
         resamples=request.resamples,
         seed=request.seed,
@@ -153,7 +150,7 @@ def _table(results: list["ReadingTimeGain"]) -> "Table":
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
     for name in ("", "predictor"):
         table.add_column(name, overflow="fold")
-    for name in ("gain [95 %]", "beyond surprisal"):
+    for name in ("gain [95 %]", f"with unknown words ({first.words_with_unknown:,})", "beyond surprisal"):
         table.add_column(Text(name), justify="right", overflow="fold")
     for name in ("slope", "1 before", "2 before"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -162,7 +159,8 @@ def _table(results: list["ReadingTimeGain"]) -> "Table":
         if row.gain_beyond_surprisal is not None:
             beyond = _interval(row.gain_beyond_surprisal, row.beyond_low, row.beyond_high)
         cells = [row.model, row.predictor + (" (looks ahead)" if row.looks_ahead else "")]
-        cells += [_interval(row.gain, row.low, row.high), beyond]
+        every = _interval(row.gain_with_unknown, row.with_unknown_low, row.with_unknown_high)
+        cells += [_interval(row.gain, row.low, row.high), every, beyond]
         cells += [f"{slope:.4g}" for slope in (row.slope, row.slope_prev1, row.slope_prev2)]
         table.add_row(*map(Text, cells))
     return table

@@ -41,7 +41,8 @@ MISSING = ("", "NA", "NaN", "nan")
 class ReadingTimeGain:
     """The gain of a predictor of a model: log-likelihood a word in nats, on sentences that were not fitted.
 
-    `gain` is over the baseline of lengths and frequencies; `gain_beyond_surprisal` over the baseline with surprisal.
+    `gain` is over the baseline of lengths and frequencies; `gain_beyond_surprisal` over the baseline with surprisal;
+    `gain_with_unknown` is `gain` where unknown words and those after them are not left out.
     The slopes are those of the linear model fitted to all words, of this word and of the two before, per unit of the
     predictor (bits, constituents) in units of the time, or of its natural logarithm.
     """
@@ -60,6 +61,10 @@ class ReadingTimeGain:
     gain_beyond_surprisal: float | None
     beyond_low: float | None
     beyond_high: float | None
+    words_with_unknown: int
+    gain_with_unknown: float
+    with_unknown_low: float
+    with_unknown_high: float
     slope: float
     slope_prev1: float
     slope_prev2: float
@@ -89,7 +94,6 @@ def evaluate_reading_times(
     log_time: bool = True,
     predictors: Sequence[Predictor] = (Predictor.surprisal,),
     shape: Shape = Shape.linear,
-    keep_unknown: bool = False,
     folds: int = 10,
     resamples: int = 1000,
     seed: int = 0,
@@ -98,7 +102,7 @@ def evaluate_reading_times(
 
     `counts` are those of the tokens of some text, for frequencies. Left out are the first two words of a sentence (they
     have no two before them), its last word, words without a time, and words where they themselves or one of the two
-    before have no finite predictor or, unless `keep_unknown`, are unknown to a model.
+    before have no finite predictor or are unknown to a model; for one of the gains unknown words are kept.
     """
     if not predictors or resamples < 1:
         raise InputError(f"predictors = {list(predictors)}, resamples = {resamples}; give at least one of each")
@@ -106,34 +110,28 @@ def evaluate_reading_times(
     times = _times(table, time)
     before = previous_rows(table, BEFORE)
     of_models = [model_predictors(model, table, predictors) for model in models]
-    used = _used_words(table, times, before, of_models, keep_unknown)
-    sentence_of = np.empty(len(words), dtype=np.int64)
-    for number, rows in enumerate(table.sentences):
-        sentence_of[rows] = number
-    sentences = sentence_of[used.rows]
-    places = _with_previous(used.rows, before)
-    outcome = np.log(times[used.rows]) if log_time else times[used.rows]
-    baseline = [column[rows] for column in (word_lengths(words), log_frequencies(words, counts)) for rows in places]
-    dealt = sentence_folds(sentences, folds, seed)
-
-    def log_likelihood(columns: Sequence[Array]) -> Array:
-        return held_out_log_likelihood(design_matrix([*baseline, *columns]), outcome, dealt)
-
-    def over(better: Array, worse: Array) -> Gain:
-        return gain(better - worse, sentences, resamples, seed)
-
-    without = log_likelihood([])
+    used, every = (_used_words(table, times, before, of_models, kept) for kept in (False, True))
+    baseline = [word_lengths(words), log_frequencies(words, counts)]
+    known, whole = (
+        _Regression(
+            _with_previous(some.rows, before),
+            np.log(times[some.rows]) if log_time else times[some.rows],
+            _numbers_of_sentences(table)[some.rows],
+            baseline,
+            shape,
+            folds,
+            resamples,
+            seed,
+        )
+        for some in (used, every)
+    )
     results = []
     for model in of_models:
-        columns = {name: [basis(values[rows], shape) for rows in places] for name, values in model.values.items()}
-        with_surprisal = log_likelihood(columns[Predictor.surprisal])
+        surprisal = model.values[Predictor.surprisal]
         for name in predictors:
-            alone = over(log_likelihood(columns[name]), without)
-            beyond = None
-            if name is not Predictor.surprisal:
-                beyond = over(log_likelihood([*columns[Predictor.surprisal], *columns[name]]), with_surprisal)
-            linear = design_matrix([*baseline, *(model.values[name][rows] for rows in places)])
-            slopes = least_squares(linear, outcome)[0][-len(places) :].tolist()
+            values = model.values[name]
+            alone, all_words = (each.gain([values]) for each in (known, whole))
+            beyond = None if name is Predictor.surprisal else known.gain([surprisal, values], over=[surprisal])
             results.append(
                 ReadingTimeGain(
                     model.model,
@@ -142,14 +140,57 @@ def evaluate_reading_times(
                     shape.value,
                     time,
                     log_time,
-                    len(outcome),
-                    len(np.unique(sentences)),
+                    len(known.outcome),
+                    len(np.unique(known.sentences)),
                     *(alone.mean, alone.low, alone.high),
-                    *((None, None, None) if beyond is None else (beyond.mean, beyond.low, beyond.high)),
-                    *slopes,
+                    None if beyond is None else beyond.mean,
+                    None if beyond is None else beyond.low,
+                    None if beyond is None else beyond.high,
+                    len(whole.outcome),
+                    *(all_words.mean, all_words.low, all_words.high),
+                    *known.slopes(values),
                 )
             )
     return results, used
+
+
+@dataclass(frozen=True)
+class _Regression:
+    """Times of some words, and regressions of them on values of this word and of those before."""
+
+    places: list[NDArray[np.int64]]  # rows of the words, of those before, and so on
+    outcome: Array
+    sentences: NDArray[np.int64]  # the number of the sentence of each word
+    baseline: list[Array]
+    shape: Shape  # of the effects of other values than the baseline's
+    folds: int
+    resamples: int
+    seed: int
+
+    def gain(self, values: Sequence[Array], over: Sequence[Array] = ()) -> Gain:
+        """Return what values add to the baseline, or to the baseline with others."""
+        difference = self._log_likelihood(values) - self._log_likelihood(over)
+        return gain(difference, self.sentences, self.resamples, self.seed)
+
+    def slopes(self, values: Array) -> tuple[float, float, float]:
+        """Return the slopes of values, of this word and of the two before, in the linear fit to all words."""
+        *_, this, before, before_that = least_squares(self._design([values], Shape.linear), self.outcome)[0].tolist()
+        return this, before, before_that
+
+    def _design(self, values: Sequence[Array], shape: Shape) -> Array:
+        columns = [column[rows] for column in self.baseline for rows in self.places]
+        return design_matrix(columns + [basis(each[rows], shape) for each in values for rows in self.places])
+
+    def _log_likelihood(self, values: Sequence[Array]) -> Array:
+        dealt = sentence_folds(self.sentences, self.folds, self.seed)
+        return held_out_log_likelihood(self._design(values, self.shape), self.outcome, dealt)
+
+
+def _numbers_of_sentences(table: ItemTable) -> NDArray[np.int64]:
+    numbers = np.empty(len(table.rows), dtype=np.int64)
+    for number, rows in enumerate(table.sentences):
+        numbers[rows] = number
+    return numbers
 
 
 def _times(table: ItemTable, name: str) -> Array:
