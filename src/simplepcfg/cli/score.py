@@ -12,7 +12,7 @@ from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answers, Chunk, Job
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline, with_remark
-from simplepcfg.cli.output import note, offset_cells, refuse_unwritable, table_row, write_json, write_lines
+from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError, counted
@@ -117,8 +117,6 @@ def command(request: ScoreRequest) -> None:
         return
     model = _load(request)
     unknown = UnknownWords(model)
-    if request.json is not None:
-        refuse_unwritable(request.json)
     if request.regions:
         rows = _score_regions(request, model, unknown)
     else:
