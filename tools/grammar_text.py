@@ -11,6 +11,9 @@ Written are `train.txt`, distinct sentences of 3 to 40 words in random order, an
 taken, Wikipedia and GUM are read three times, `valid.txt` has the words of GUM's development part and one Wikipedia
 sentence in thirty, up to 30 words, and `members.txt` is a smaller text for the members of an ensemble. Takes three
 minutes for each language but English, which takes ten.
+
+The text of `english-surprisal` keeps punctuation, which suites of sentences are about: half of the novels' sentences,
+Wikipedia and GUM twice, and `valid.txt` as for English, up to 40 words.
 """
 
 import argparse
@@ -24,6 +27,10 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import split_raw
 from simplepcfg.data.readers import read_trees
 
+Tagged = tuple[Sequence[str], Sequence[str] | None]
+SURPRISAL = "english-surprisal"
+LONGEST_WITH_PUNCTUATION, REPEATED_WITH_PUNCTUATION = 60, 2
+PLAIN = {"''": '"', "``": '"', "“": '"', "”": '"', "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]"}
 FOLDERS = {"english": "novels", "french": "novels_fra", "german": "novels_deu", "spanish": "novels_spa"}
 CODES = {"english": ENGLISH, "french": "fr", "german": "de", "spanish": "es"}
 HELD_OUT_SHARE = 0.02  # of the paragraphs of each novel
@@ -40,10 +47,13 @@ GUM_CC_BY = ((0, 491), (1143, 1531), (2649, 3515), (3871, 4487))
 def main() -> None:
     """Write train.txt and valid.txt of one language."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("language", choices=FOLDERS)
+    parser.add_argument("language", choices=[*FOLDERS, SURPRISAL])
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
+    if arguments.language == SURPRISAL:
+        with_punctuation(arguments.data, arguments.out)
+        return
     training, validation = novels(arguments.data / FOLDERS[arguments.language], CODES[arguments.language])
     texts = {"train.txt": distinct(training, validation)}
     if arguments.language == "english":
@@ -56,6 +66,32 @@ def main() -> None:
         random.Random(0).shuffle(lines)
         write(arguments.out / name, lines)
     write(arguments.out / "valid.txt", [line for line in validation if length(line) > 1])
+
+
+def with_punctuation(data: Path, out: Path) -> None:
+    """Write train.txt and valid.txt of English with punctuation."""
+    preprocessing = Preprocessing(lowercase=False, punctuation="keep", tokenize=True)
+
+    def line(words: Sequence[str]) -> str:
+        return " ".join(PLAIN.get(token, token) for token in preprocessing.apply(words).tokens)
+
+    def kept(lines: Iterable[str]) -> list[str]:
+        return [one for one in dict.fromkeys(lines) if SHORTEST <= length(one) <= LONGEST_WITH_PUNCTUATION]
+
+    parts: dict[int, list[str]] = {0: [], 1: [], 3: []}  # by the number of the paragraph, modulo 5
+    for path in sorted((data / FOLDERS["english"]).glob("*.txt.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for number, text in enumerate(lines):
+                if number % 5 in parts:
+                    parts[number % 5] += map(line, split_raw(text.replace("’", "'")))
+    sentences, held_out = ([line(words) for words, _ in part] for part in other_english(data))
+    unseen = set(held_out)
+    fiction = kept([*parts[0], *parts[1], *parts[3][::2]])
+    training = [one for one in fiction + REPEATED_WITH_PUNCTUATION * kept(sentences) if one not in unseen]
+    random.Random(0).shuffle(training)
+    out.mkdir(parents=True, exist_ok=True)
+    write(out / "train.txt", training)
+    write(out / "valid.txt", [one for one in held_out if 2 <= length(one) <= LONGEST])
 
 
 def distinct(lines: list[str], unseen: list[str]) -> list[str]:
@@ -93,17 +129,21 @@ def novels(folder: Path, language: str) -> tuple[list[str], list[str]]:
 def wikipedia_and_gum(data: Path) -> tuple[list[str], list[str]]:
     """Return the other English sentences, and those for validation."""
     preprocessing = Preprocessing(lowercase=False, tokenize=True)
-    with gzip.open(data / "wiki" / "sentences.txt.gz", "rt", encoding="utf-8") as lines:
-        wikipedia = [line.split() for line in lines]
-    held_out = wikipedia[::HELD_OUT_WIKIPEDIA]
-    training = list(prepared(preprocessing, (words for n, words in enumerate(wikipedia) if n % HELD_OUT_WIKIPEDIA)))
-    trees = list(read_trees(data / "gum" / "train.trees"))
-    for start, end in GUM_CC_BY:
-        training += [" ".join(preprocessing.apply(tree.words, tree.tags).tokens) for tree in trees[start:end]]
-    validation = list(prepared(preprocessing, held_out))
-    for tree in read_trees(data / "gum" / "dev.trees"):
-        validation.append(" ".join(preprocessing.apply(tree.words, tree.tags).tokens))
+    training, validation = (
+        [" ".join(preprocessing.apply(*one).tokens) for one in part] for part in other_english(data)
+    )
     return training, [line for line in validation if length(line) <= LONGEST_ENGLISH_VALID]
+
+
+def other_english(data: Path) -> tuple[list[Tagged], list[Tagged]]:
+    """Return words and, of GUM, tags of sentences from Wikipedia and GUM, and of those for validation."""
+    with gzip.open(data / "wiki" / "sentences.txt.gz", "rt", encoding="utf-8") as lines:
+        wikipedia: list[Tagged] = [(line.split(), None) for line in lines]
+    training = [sentence for n, sentence in enumerate(wikipedia) if n % HELD_OUT_WIKIPEDIA]
+    trees = list(read_trees(data / "gum" / "train.trees"))
+    training += [(tree.words, tree.tags) for start, end in GUM_CC_BY for tree in trees[start:end]]
+    validation = wikipedia[::HELD_OUT_WIKIPEDIA]
+    return training, validation + [(tree.words, tree.tags) for tree in read_trees(data / "gum" / "dev.trees")]
 
 
 def prepared(preprocessing: Preprocessing, sentences: Iterable[Sequence[str]]) -> Iterator[str]:

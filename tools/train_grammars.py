@@ -17,17 +17,25 @@ from simplepcfg.training.distillation import distil
 from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.start import train as train_run
 
-LONGEST, LONGEST_FOR_MEMBERS = 40, 30
+LONGEST = 40
 CLASSES = 'data.unknown_classes="endings"'
-WORDS, WORDS_OF_MEMBERS = ["data.vocabulary_size=25000", CLASSES], ["data.vocabulary_size=15000", CLASSES]
-MEMBERS = {  # seeds, of which the likeliest teach, and epochs
-    "sn-pcfg-1024": (2, 5),
-    "rank-pcfg-biased": (5, 4),
+MEMBERS = {  # Two seeds of each learn for so many epochs.
+    "sn-pcfg-1024": 3,
+    "rank-pcfg-biased": 2,
 }
-STUDENT = [*WORDS, "model.embedding=256", "training.weight_decay_per_epoch=0"]
+# Weight decay is that of fewer sentences divided by their number: 0.2 for 42,000 sentences and eight epochs.
+STUDENT = [
+    "data.vocabulary_size=25000",
+    CLASSES,
+    "model.embedding=256",
+    "training.epochs=2",
+    "training.weight_decay_per_epoch=0",
+    "training.weight_decay=0.05",
+]
 # Punctuation and the ends of sentences belong to the language of a model that is asked for surprisals.
 SURPRISAL = [
-    *WORDS,
+    "data.vocabulary_size=25000",
+    CLASSES,
     "data.lowercase=true",
     'data.numbers="N"',
     "model.nonterminals=2048",
@@ -38,13 +46,12 @@ SURPRISAL = [
     "training.weight_decay=0",
     "training.weight_decay_per_epoch=1",
 ]
-# Weight decay is smaller the more steps there are: 0.2 for 42,000 sentences and eight epochs.
-EPOCHS = {"english": ["training.epochs=3", "training.weight_decay=0.1"]}
-OTHER_EPOCHS = ["training.epochs=2", "training.weight_decay=0.05"]
+# How trees are chosen, set by development trees: data.separator_weight and data.branching_bonus.
+DECODING = {"english": (1, 0.6), "english-surprisal": (0, 0), "french": (1, 0.4), "german": (1, 0), "spanish": (1, 0.4)}
 LANGUAGES = {"english": "en", "english-surprisal": "en", "french": "fr", "german": "de", "spanish": "es"}
 
 
-def train(name: str, text: Path, out: Path, settings: list[str], keep: int, jobs: int) -> None:
+def train(name: str, text: Path, out: Path, settings: list[str], jobs: int) -> None:
     """Distil the grammar of a language: members learn from members.txt, the student from train.txt.
 
     Without members.txt there are no members, and the grammar learns from the text alone. The weight of teachers falls
@@ -56,24 +63,22 @@ def train(name: str, text: Path, out: Path, settings: list[str], keep: int, jobs
         files = [f'data.{key}="{text / file}.txt"' for key, file in (("train", stem), ("valid", "valid"))]
         return load_config(base, [f"data.max_length={LONGEST}", f'data.language="{LANGUAGES[name]}"', *files, *changes])
 
-    own = SURPRISAL if surprisal else [*STUDENT, *EPOCHS.get(name, OTHER_EPOCHS)]
-    student = config("sn-pcfg-4096" if surprisal else "sn-pcfg-1024", "train", f'name="{name}"', *own, *settings)
+    base, own = ("sn-pcfg-4096", SURPRISAL) if surprisal else ("sn-pcfg-1024", STUDENT)
+    separators, bonus = DECODING[name]
+    own = [*own, f"data.separator_weight={separators}", f"data.branching_bonus={bonus}", *settings]
+    student = config(base, "train", f'name="{name}"', *own)
     if surprisal or not (text / "members.txt").exists():
         train_run(student, out / "student", reporter=make_reporter())
         return
     members = {
-        base: config(
-            base, "members", f"data.max_length={LONGEST_FOR_MEMBERS}", *WORDS_OF_MEMBERS, f"training.epochs={epochs}"
-        )
-        for base, (_, epochs) in MEMBERS.items()
+        base: config(base, "members", "data.vocabulary_size=15000", CLASSES, f"training.epochs={epochs}")
+        for base, epochs in MEMBERS.items()
     }
     distil(
         members,
         out,
-        0,
-        seeds_of={base: seeds for base, (seeds, _) in MEMBERS.items()},
+        2,
         student=student,
-        keep=keep,
         teacher_steps=steps(student),
         jobs=jobs,
         make_reporter=lambda folder, config: make_reporter(),
@@ -95,11 +100,10 @@ def main() -> None:
     parser.add_argument("name", choices=LANGUAGES)
     parser.add_argument("text", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--keep", type=int, default=2)
-    parser.add_argument("--jobs", type=int, default=7)
+    parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
-    train(given.name, given.text, given.out, given.settings, given.keep, given.jobs)
+    train(given.name, given.text, given.out, given.settings, given.jobs)
 
 
 if __name__ == "__main__":

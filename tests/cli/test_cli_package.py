@@ -138,7 +138,7 @@ def test_the_repository_builds_all_wheels_alike(tmp_path: Path) -> None:
 def test_a_grammar_that_the_repository_does_not_hold(tmp_path: Path) -> None:
     result = build_all(tmp_path, "klingon")
     assert result.returncode == 2
-    assert "klingon is unknown; there are: french, german, spanish" in result.stderr
+    assert "klingon is unknown; there are: english-surprisal, french, german, spanish" in result.stderr
 
 
 @pytest.mark.parametrize("name", pretrained.PACKAGED)

@@ -14,7 +14,7 @@ from simplepcfg.version import __version__
 HERE = Path(__file__).parent
 GROUP = "simplepcfg.grammars"
 # Grammars that the project builds as packages of their own, `simplepcfg-NAME`.
-PACKAGED = ("french", "german", "spanish")
+PACKAGED = ("english-surprisal", "french", "german", "spanish")
 
 
 @dataclass(frozen=True, slots=True)
