@@ -337,19 +337,19 @@ def test_by_torchrun(text_file: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux does")
 def test_ten_kills_lose_nothing(text_file: Path, tmp_path: Path) -> None:
     """Under torchrun --max-restarts, at random moments of a sharded run: weights are those of an undisturbed one."""
-    settings = ("training.mesh=[1, 2]", "training.epochs=40", "training.patience=0", "training.checkpoint_steps=5")
-    quiet = {"env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    settings = ("training.mesh=[1, 2]", "training.epochs=300", "training.patience=0", "training.checkpoint_steps=5")
+    quiet = {"env": environment(), "stdout": (tmp_path / "out").open("w"), "stderr": subprocess.STDOUT}
     subprocess.run(by_torchrun(text_file, tmp_path / "undisturbed", *settings), **quiet, check=True)
-    folder, chance, kills = tmp_path / "killed", random.Random(1), 0
+    folder, chance, kills, seen = tmp_path / "killed", random.Random(1), 0, 0
     running = subprocess.Popen(by_torchrun(text_file, folder, *settings, restarts=10), **quiet)
     while running.poll() is None and kills < 10:
         time.sleep(chance.uniform(0, 0.5))
         workers = [int(pid) for pid in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()]
-        begun = (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0
-        if begun and len(workers) == 2 and chance.random() < 0.1:
+        steps = (folder / "timings.jsonl").stat().st_size if (folder / "timings.jsonl").exists() else 0
+        if steps > seen and len(workers) == 2 and chance.random() < 0.3:  # it trains again after the last kill
             os.kill(chance.choice(workers), signal.SIGKILL)
-            kills += 1
-    assert running.wait() == 0
+            kills, seen = kills + 1, steps
+    assert running.wait() == 0, (tmp_path / "out").read_text()[-3000:]
     assert kills >= 3, "the run ended before it could be killed"
     print(f"{kills} kills")
     for name in ("model.safetensors", "metrics.jsonl"):

@@ -348,7 +348,10 @@ def join_group() -> Iterator[Group]:
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ:
         yield Group()
         return
-    dist.init_process_group("gloo")
+    # Torchrun may keep its store when it starts processes again, with the addresses of those that are gone.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store, rank, size = next(dist.rendezvous("env://"))
+    dist.init_process_group("gloo", store=dist.PrefixStore(f"attempt-{attempt}", store), rank=rank, world_size=size)
     group = DistributedGroup()
     try:
         yield group
