@@ -14,6 +14,8 @@ from simplepcfg.ops.marginals.pruned import pruned_span_marginals
 @pytest.fixture(autouse=True)
 def small_grammars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setattr(pruned, "SHORT", 8)
+    monkeypatch.setattr(pruned, "MOST_SYMBOLS", 1.0)
 
 
 def some_bonus(batch: int, n: int) -> Tensor:
@@ -88,6 +90,9 @@ def test_what_cannot_be_pruned_is_left_to_the_exact_form(monkeypatch: pytest.Mon
     monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
     long = [tensor.detach() for tensor in random_case(2, 14, 70, 4).tensors()]
     assert pruned_of(*long, threshold=0.0, span_threshold=0.999) is None  # no tree is left
+    assert pruned_of(*long, threshold=1e-5) is not None
+    monkeypatch.setattr(pruned, "MOST_SYMBOLS", 0.5)
+    assert pruned_of(*long, threshold=1e-5) is None  # random rules: all symbols are probable
 
 
 def test_decoded_trees_are_those_of_the_exact_form() -> None:

@@ -27,7 +27,8 @@ from simplepcfg.ops.transposed_rules import stacked_rules, transposed_rules
 THRESHOLD = 1e-5
 # Spans are dropped whose marginal under the coarse grammar is below this, in sentences of more words than that.
 SPAN_THRESHOLD = 5e-4
-SHORT = 8
+SHORT = 15
+MOST_SYMBOLS = 0.5  # share of the symbols of spans of one width above which the exact form takes less time
 LEAST_NONTERMINALS = 256
 
 
@@ -42,8 +43,8 @@ def pruned_span_marginals(
     """Compute span marginals of sentences, [B, n + 1, n + 1], as far as spans and symbols above thresholds go.
 
     Returns None where that does not apply or does not pay: on a GPU, for rules with a batch dimension or fewer than
-    ``LEAST_NONTERMINALS``, for other backends than "torch", if a value may have left the floating-point range, and if
-    the spans of a sentence leave no tree.
+    ``LEAST_NONTERMINALS``, for other backends than "torch", if a value may have left the floating-point range, if the
+    spans of a sentence leave no tree, and if most symbols are probable, as those of an untrained grammar are.
 
     Raises:
         InputError: as ``inside`` does.
@@ -185,7 +186,10 @@ class PrunedChart:
         self.exponents[rows] = (exponents[:, None] - shifts).masked_fill_(maxima == 0, DEAD)
 
     def span_marginals(self, threshold: float) -> Tensor | None:
-        """Run the outside pass; return the marginals of spans of two or more words, or None if one is not finite."""
+        """Run the outside pass; return the marginals of spans of two or more words.
+
+        Returns None if one is not finite, or if the symbols above the threshold are no longer few.
+        """
         spans = torch.zeros(*self.row_of.shape, dtype=self.dtype)
         # By row and side: the marginal of each parent symbol that has the span as its left (or right) child.
         by_parent = torch.zeros_like(self.children)
@@ -196,16 +200,22 @@ class PrunedChart:
             whole = self.lengths[level.b] == width
             here[whole] = self.has_tree[level.b[whole]].to(here.dtype)
             spans[level.b, level.i, level.i + width] = here
-            if width > 2:  # otherwise the children are words
-                self._hand_down(level, here, by_parent, rules, threshold)
+            # The children of two words have no spans to hand anything down to.
+            if width > 2 and not self._hand_down(level, here, by_parent, rules, threshold):
+                return None
         return spans if bool(spans.isfinite().all()) else None
 
-    def _hand_down(self, level: Width, here: Tensor, by_parent: Tensor, rules: Tensor, threshold: float) -> None:
-        """Add the marginals of the symbols of spans, which have the marginals ``here``, to those of their children."""
+    def _hand_down(self, level: Width, here: Tensor, by_parent: Tensor, rules: Tensor, threshold: float) -> bool:
+        """Add the marginals of the symbols of spans, which have the marginals ``here``, to those of their children.
+
+        Returns False where the symbols above a threshold are many.
+        """
         beta = self.beta[level.rows.start - self.words : level.rows.stop - self.words]
         span = (here > threshold).nonzero()[:, 0]
         marginals = self._symbols(level, span, beta[span], by_parent, rules, threshold)
         node, symbol = (marginals > threshold).nonzero(as_tuple=True)
+        if threshold > 0 and len(node) > MOST_SYMBOLS * marginals.numel():
+            return False
         shares = marginals[node, symbol]
         shares *= (here[span] / torch.zeros_like(here[span]).index_add_(0, node, shares))[node]
         span = span[node]
@@ -220,6 +230,7 @@ class PrunedChart:
         stored = self.children.view(-1)
         weights = stored.take(left).mul_(stored.take(right)).mul_(level.factors[split]).mul_(shares)
         by_parent.view(-1).index_add_(0, left, weights).index_add_(0, right, weights)
+        return True
 
     def _symbols(
         self, level: Width, span: Tensor, marginals: Tensor, by_parent: Tensor, rules: Tensor, threshold: float
