@@ -6,8 +6,11 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import fit
+from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.inference.run import Run
 from simplepcfg.linguistics.regions import region_surprisals
+from simplepcfg.linguistics.word_model import with_known_marks
+from simplepcfg.runs.config.schema import DataConfig
 
 AMBIGUOUS = ["While the man", "hunted", "the deer", "ran", "into the woods."]
 COMMA = ["While the man", "hunted,", "the deer", "ran", "into the woods."]
@@ -30,6 +33,14 @@ def test_a_comma_changes_surprisals(run: Run) -> None:
     assert comma[1].tokens == ("hunted", ",")
     assert ambiguous[0].surprisal == comma[0].surprisal
     assert all(one.surprisal != other.surprisal for one, other in zip(ambiguous[2:], comma[2:], strict=True))
+
+
+def test_the_usual_mark_is_taken(run: Run) -> None:
+    words = ["<pad>", "<unk>", '"', "no", "“", "”", "—", "--"]
+    usual = Run(run.model, Vocabulary(words), run.config)
+    assert with_known_marks(usual, ["“", "no", "”", "--", "("]) == ['"', "no", '"', "—", "("]
+    dropped = Run(run.model, Vocabulary(words), run.config.model_copy(update={"data": DataConfig()}))
+    assert with_known_marks(dropped, ["“", "no", "”", "--"]) == ["“", "no", "”", "--"]
 
 
 def test_other_marks_are_those_of_the_text(run: Run, call: Call, tmp_path: Path) -> None:

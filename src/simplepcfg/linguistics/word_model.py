@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -14,11 +15,11 @@ from simplepcfg.data.vocabulary import Vocabulary
 END = "<end>"
 BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 # Marks that texts write in one of several ways.
-_ALIKE = (*BRACKETS.items(), ("—", "--", "–"), ("...", "…"))
-_OTHERS = {mark: tuple(other for other in marks if other != mark) for marks in _ALIKE for mark in marks}
+_GROUPS = (*BRACKETS.items(), ("—", "--", "–"), ("...", "…"))
+_ALIKE = {mark: marks for marks in _GROUPS for mark in marks}
 STRAIGHT_MARK = '"'
 QUOTATION_BEGINS, QUOTATION_ENDS = ("``", "“", STRAIGHT_MARK), ("''", "”", STRAIGHT_MARK)
-_MARKS = {*_OTHERS, *QUOTATION_BEGINS, *QUOTATION_ENDS}
+_MARKS = {*_ALIKE, *QUOTATION_BEGINS, *QUOTATION_ENDS}
 Words = Sequence[str]
 # What tables have of a word or a region: fields of its record, with the unit behind the name.
 INFORMATION = ("surprisal", "entropy", "syntactic_surprisal", "lexical_surprisal", "entropy_reduction")
@@ -141,25 +142,29 @@ def words_of_item(text: str) -> list[str]:
 
 
 def with_known_marks(model: WordReader, words: Words) -> list[str]:
-    """Write brackets, quotation marks, dashes and dots as the model's vocabulary has them, such as `-LRB-` for `(`.
+    """Write brackets, quotation marks, dashes and dots as the model's text mostly has them, such as `-LRB-` for `(`.
 
-    Of straight quotation marks every second one of a sentence ends a quotation.
+    That is the spelling with the lowest id, as vocabularies begin with frequent words. Of straight quotation marks
+    every second one of a sentence ends a quotation.
     """
     if _MARKS.isdisjoint(words):
         return list(words)
 
-    def is_known(word: str) -> bool:
+    def rank(word: str) -> float:
         tokens = model.preprocessing.apply([word]).tokens
-        return not tokens or tokens[0] in model.vocabulary  # a word that the model does not look at may stay
+        if not tokens:  # a word that the model does not look at may stay
+            return -1
+        return model.vocabulary.encode(tokens)[0] if tokens[0] in model.vocabulary else math.inf
 
     known, straight = [], 0
     for word in words:
-        spellings = _OTHERS.get(word, ())
+        spellings = _ALIKE.get(word, ())
         if word in QUOTATION_BEGINS + QUOTATION_ENDS:
             begins = straight % 2 == 0 if word == STRAIGHT_MARK else word in QUOTATION_BEGINS
             straight += word == STRAIGHT_MARK
-            spellings = QUOTATION_BEGINS + QUOTATION_ENDS if begins else QUOTATION_ENDS + QUOTATION_BEGINS
-        known.append(next(filter(is_known, (word, *spellings)), word))
+            both = (QUOTATION_BEGINS, QUOTATION_ENDS) if begins else (QUOTATION_ENDS, QUOTATION_BEGINS)
+            spellings = next((marks for marks in both if min(map(rank, marks)) < math.inf), ())
+        known.append(min((word, *spellings), key=rank) if spellings else word)
     return known
 
 
