@@ -337,7 +337,7 @@ def test_by_torchrun(text_file: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux does")
 def test_ten_kills_lose_nothing(text_file: Path, tmp_path: Path) -> None:
     """Under torchrun --max-restarts, at random moments of a sharded run: weights are those of an undisturbed one."""
-    settings = ("training.mesh=[1, 2]", "training.epochs=300", "training.patience=0", "training.checkpoint_steps=5")
+    settings = ("training.mesh=[1, 2]", "training.epochs=100", "training.patience=0", "training.checkpoint_steps=5")
     quiet = {"env": environment(), "stdout": (tmp_path / "out").open("w"), "stderr": subprocess.STDOUT}
     subprocess.run(by_torchrun(text_file, tmp_path / "undisturbed", *settings), **quiet, check=True)
     folder, chance, kills, seen = tmp_path / "killed", random.Random(1), 0, 0

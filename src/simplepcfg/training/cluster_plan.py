@@ -25,13 +25,12 @@ GPUS_A_NODE = 8
 class Link:
     """A connection between GPUs: what collectives reach of its bandwidth, and the least time of each."""
 
-    name: str
     bytes_a_second: float  # into one GPU
     seconds: float
 
 
-NVLINK = Link("NVLink", 350e9, 20e-6)
-INFINIBAND = Link("InfiniBand", 40e9, 40e-6)
+NVLINK = Link(350e9, 20e-6)
+INFINIBAND = Link(40e9, 40e-6)
 
 
 @dataclass(frozen=True, slots=True)
