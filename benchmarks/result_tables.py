@@ -337,6 +337,18 @@ TABLES = {
         },
         ("question", "machine"),
     ),
+    "laptop-families": Table(
+        "laptop_families.csv",
+        "python benchmarks/laptop_families.py",
+        {
+            "family": "grammar",
+            "question": "question",
+            "sentences_a_second": "sentences a second",
+            "seconds": "processor seconds",
+            "floor_s": "floor of the matrix products",
+        },
+        ("family", "question", "machine"),
+    ),
     "parse-throughput": Table(
         "parse_throughput.csv",
         "python benchmarks/parse_throughput.py",
