@@ -42,7 +42,8 @@ def _clusters(left: Tensor, right: Tensor) -> Tensor:
     """Return the cluster of each nonterminal: [N]."""
     states = len(left)
     weights = _frequencies(left, right)
-    generator = torch.Generator().manual_seed(0)
+    # torch.Generator() needs modules of torch that commands leave out when they start.
+    generator = torch.default_generator.clone_state().manual_seed(0)
     points = left.new_zeros(states, DIRECTIONS)
     for rules in (left, right):
         parents = rules[:, :states] * weights[:, None]  # of each child: how often it has each of them
