@@ -20,7 +20,8 @@ assert torch.empty(2, 3, device="meta").softmax(-1).shape == (2, 3)
 
 def test_parsing_imports_what_it_needs(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
-    text.write_text("the old man sees a dog .\n", encoding="utf-8")
+    long = "the old man sees a dog and the young woman " * 5  # so that the coarse grammar is asked
+    text.write_text(f"the old man sees a dog .\n{long}\n", encoding="utf-8")
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(text)], text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("(")
