@@ -155,7 +155,7 @@ def test_every_kind_with_trees_teaches(call: Call, text_file: Path) -> None:
     members[0] += ",model.latent=2,model.encoder=4"
     members[1] += ",model.latent=2,model.encoder=4"
     members[3] += ",model.rank=4"
-    members.append("sn-pcfg-small,data.vocabulary_size=9,data.unknown_classes=endings")
+    members.append("sn-pcfg-small,data.vocabulary_size=9")
     text = [
         "--train",
         text_file,

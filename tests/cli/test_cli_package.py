@@ -148,7 +148,8 @@ def test_packed_grammars_are_small_and_described(name: str) -> None:
     config = folder.read_config()
     assert (config.name, config.data.train, config.data.tokenize) == (name, None, True)
     card = (folder.path / "README.md").read_text(encoding="utf-8")
-    for word in ("public domain", "CC BY", "right branching", "## Limits"):
+    measured = "SyntaxGym" if name.endswith("-surprisal") else "right branching"
+    for word in ("public domain", "CC BY", measured, "## Limits"):
         assert word in card
 
 

@@ -26,7 +26,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_save_pretrained_and_back(run_folder: Path, tmp_path: Path) -> None:
     run = load(run_folder)
     folder = run.save_pretrained(tmp_path / "mine")
-    assert {path.name for path in folder.iterdir()} == set(hub.FILES)
+    assert {path.name for path in folder.iterdir()} == set(hub.FILES) - {"normaliser.safetensors"}  # which packing adds
     assert "library_name: simplepcfg" in (folder / "README.md").read_text()
     assert Run.from_pretrained(folder).score(SENTENCES) == run.score(SENTENCES)
 

@@ -184,7 +184,7 @@ def _refuse_what_cannot_be_taught(configs: Mapping[str, RunConfig]) -> None:
         if config.data.preprocessing != configs[first].data.preprocessing:
             raise InputError(
                 f"{name} prepares words in another way than {first}; make data.lowercase, data.numbers, "
-                "data.punctuation, data.eos and data.tokenize the same"
+                "data.punctuation, data.eos, data.tokenize and data.unknown_classes the same"
             )
 
 

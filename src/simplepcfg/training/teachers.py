@@ -77,7 +77,7 @@ def check_teachers(config: RunConfig) -> None:
         if teacher.data.preprocessing != config.data.preprocessing:
             raise InputError(
                 f"training.teacher = {name}: it prepares words in another way than this run; make data.lowercase, "
-                "data.numbers, data.punctuation, data.eos and data.tokenize equal"
+                "data.numbers, data.punctuation, data.eos, data.tokenize and data.unknown_classes equal"
             )
         if getattr(teacher.model, "states", None):
             raise InputError(
