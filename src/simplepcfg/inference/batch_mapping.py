@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from simplepcfg.inference.run import Run, load
 
@@ -20,13 +19,13 @@ class ParseRows:
         self._source, self._column, self._tree, self._device = str(run), column, tree, device
         self._run: Run | None = None
 
-    def __call__(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    def __call__(self, batch: Mapping[str, Sequence[object]]) -> dict[str, Sequence[object]]:
         """Return the batch with a column of trees."""
         if self._run is None:
             self._run = load(self._source, device=self._device)
         sentences = [str(sentence) for sentence in batch[self._column]]
         return {**batch, self._tree: [tree.to_brackets() for tree in self._run.parse_spans(sentences)]}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what is sent to another process: everything but the loaded run."""
         return {**self.__dict__, "_run": None}
