@@ -68,7 +68,7 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     yield start
     for process in started:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 @pytest.fixture(scope="session")

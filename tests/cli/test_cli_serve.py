@@ -63,10 +63,10 @@ def test_a_real_server(tiny_run: Path) -> None:
         assert address.startswith("http://127.0.0.1:")
         body = json.dumps({"sentence": "the dog saw the cat"}).encode()
         request = Request(f"{address}/api/parse", body, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=60) as answer:
             assert json.load(answer)["tree"]["words"] == ["the", "dog", "saw", "the", "cat"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) in (0, 130)
+        assert process.wait(60) in (0, 130)
     finally:
         process.kill()
 

@@ -129,7 +129,7 @@ def said_on_a_full_disk(trees_file: Path) -> dict[str, str]:
     asked = [[name, "random", str(trees_file), "--quiet"] for name in ON_A_FULL_DISK]
     command = [sys.executable, "-c", COMMANDS, json.dumps(asked)]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=150, check=False)
     parts = re.findall(r"(?s)(.*?exit code \d+\n)", done.stderr)
     return dict(zip(ON_A_FULL_DISK, parts, strict=True))
 

@@ -85,6 +85,6 @@ def test_parse_tree_wants_exactly_one() -> None:
 
 def test_a_treebank_is_read_in_seconds() -> None:
     line = "(S " + " ".join(["(NP (DT the) (NN dog))"] * 12) + ")"
-    started = time.perf_counter()
+    started = time.process_time()
     assert sum(1 for _ in parse_trees([line] * 2_000, "f")) == 2_000
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

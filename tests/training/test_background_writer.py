@@ -13,7 +13,7 @@ def test_jobs_run_elsewhere_one_after_another() -> None:
     writer, begin, seen = BackgroundWriter(), threading.Event(), []
 
     def first() -> None:
-        begin.wait(10)
+        begin.wait(60)
         seen.append(("first", threading.current_thread() is threading.main_thread()))
 
     writer.write(first)
@@ -50,7 +50,7 @@ def test_a_failure_is_seen_without_waiting() -> None:
         raise OSError(28, "full")
 
     writer.write(fail)
-    began.wait(10)
+    began.wait(60)
     assert writer._thread is not None
     writer._thread.join(10)
     with pytest.raises(OSError, match="full"):
@@ -65,7 +65,7 @@ def test_what_is_abandoned_changes_no_file(tmp_path: Path) -> None:
     write_bytes(path, b"old")
 
     def job() -> None:
-        begin.wait(10)
+        begin.wait(60)
         try:
             write_bytes(path, b"new", writer.renaming())
         except Abandoned:
@@ -86,7 +86,7 @@ def test_what_is_abandoned_changes_no_file(tmp_path: Path) -> None:
 
 def test_a_signal_while_waiting_abandons(monkeypatch: pytest.MonkeyPatch) -> None:
     writer, end = BackgroundWriter(), threading.Event()
-    writer.write(lambda: end.wait(10))
+    writer.write(lambda: end.wait(60))
     thread = writer._thread
     assert thread is not None
 

@@ -147,7 +147,7 @@ def test_a_second_signal_does_not_wait_for_the_disk(make_config, tmp_path: Path,
     folder, finish, original = RunFolder(tmp_path / "run"), threading.Event(), Checkpoint.save
 
     def slow(self: Checkpoint, *given: object) -> None:
-        finish.wait(30)
+        finish.wait(200)
         original(self, *given)
 
     class Stopping(Reporter):
@@ -157,13 +157,12 @@ def test_a_second_signal_does_not_wait_for_the_disk(make_config, tmp_path: Path,
                 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
     monkeypatch.setattr(Checkpoint, "save", slow)
-    began = time.monotonic()
     with pytest.raises(Interrupted, match="stopped at once by a second SIGTERM; the last checkpoint stands"):
         train(make_config("training.checkpoint_steps=0"), folder.path, reporter=Stopping())
-    assert time.monotonic() - began < 20
+    # The write is still under way, so nobody waited for it.
     (writing,) = [thread for thread in threading.enumerate() if thread.name == "checkpoint"]
     finish.set()
-    writing.join(10)
+    writing.join(60)
     assert not folder.checkpoint.exists()
     assert leftovers(folder.path) == []
 
