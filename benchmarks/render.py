@@ -34,18 +34,9 @@ PAGES = tuple(
 )
 CONFIGURATION = Path(__file__).parent.parent / "docs" / "configuration.md"
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
-# Where and with what a row was measured: said once below a table, not in every row.
-PROVENANCE = {
-    "device": "{}",
-    "machine": "{}",
-    "threads": "{} CPU threads",
-    "python": "Python {}",
-    "torch": "torch {}",
-    "triton": "triton {}",
-    "simplepcfg": "simplepcfg {}",
-    "commit": "commit {}",
-}
-WHEN = "when"
+# Where and with what a row was measured: all of it is in the CSV file, this is said once below a table.
+PROVENANCE = {"machine": "{}", "threads": "{} CPU threads", "torch": "torch {}", "commit": "commit {}"}
+UNSHOWN = {*PROVENANCE, "device", "python", "triton", "simplepcfg", "when"}
 
 
 def main() -> int:
@@ -80,7 +71,7 @@ def block(table: Table, results: Path = RESULTS) -> str:
     not_measured = f"Not measured yet: run `{table.command}`.\n"
     if not rows:
         return not_measured
-    columns = table.columns or {name: name for name in rows[0] if name not in PROVENANCE and name != WHEN}
+    columns = table.columns or {name: name for name in rows[0] if name not in UNSHOWN}
     missing = [name for name in (*columns, *table.setting) if name not in rows[0]]
     if missing:
         raise KeyError(f"{path}: no column {missing[0]}; mend TABLES in result_tables.py")
@@ -130,8 +121,8 @@ def provenance(rows: Iterable[Row], command: str) -> str:
         for name in PROVENANCE:
             if row.get(name) and row[name] not in seen.setdefault(name, []):
                 seen[name].append(row[name])
-    parts = [PROVENANCE[name].format(" and ".join(values)) for name, values in seen.items() if values]
-    return f"Measured by `{command}`: {', '.join(parts)}."
+    parts = [PROVENANCE[name].format(", ".join(values)) for name, values in seen.items() if values]
+    return f"Measured by `{command}`: {'; '.join(parts)}."
 
 
 def _ruler(rows: Iterable[Row], name: str) -> str:

@@ -142,7 +142,7 @@ def test_tables_come_from_results(tmp_path: Path) -> None:
     assert text.endswith("after\n")
     assert "| parse | text | 9 | 90 | 4 | 2.000 | 2.500 | 1.250 | 1,235 |" in text  # the last row of a setting
     assert text.count("| parse |") == 1
-    assert "box, 1 CPU threads, commit b" in text
+    assert "box; 1 CPU threads; commit b" in text
     assert render.render(text, tmp_path) == text
     with pytest.raises(KeyError):
         render.render(page.replace("parse-throughput", "no-such-table"), tmp_path)
