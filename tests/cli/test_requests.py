@@ -1,37 +1,36 @@
-"""Options that are the fields of a dataclass, and what is refused while they are read."""
+"""Options that are the fields of a request, and what is refused while they are read."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import pytest
 import typer
 
-from simplepcfg.cli.requests import arg, flag, group, opt, takes, written
+from simplepcfg.cli.requests import arg, flag, group, opt, options, takes, written
 from simplepcfg.errors import InputError
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class FirstRequest:
     """Options that come first in the help."""
 
-    name: Annotated[str, arg("NAME", "Of somebody.")]
-    count: Annotated[int, opt("--count -c", "N", "How many.", min=1)] = 2
+    name: str = arg("NAME", "Of somebody.")
+    count: int = opt("--count -c", "N", "How many.", 2, min=1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class LastRequest:
     """Options that come last."""
 
-    loud: Annotated[bool, flag("--loud", "Or not.")] = False
-    out: Annotated[str | None, written("--out", "Where to.")] = None
+    loud: bool = flag("--loud", "Or not.")
+    out: str | None = written("--out", "Where to.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class GreetRequest(LastRequest, FirstRequest):
     """All of them, and a choice."""
 
-    kind: Annotated[Literal["good", "bad"], flag("--kind", "Of greeting.")] = "good"
+    kind: Literal["good", "bad"] = flag("--kind", "Of greeting.", "good")
 
 
 requests: list[GreetRequest] = []

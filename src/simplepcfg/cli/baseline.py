@@ -1,21 +1,19 @@
 """`simplepcfg baseline ngram` and `lstm`: controls that `simplepcfg test` takes in place of a run."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Quiet, Raw
 from simplepcfg.cli.output import note, refuse_unwritable
 from simplepcfg.cli.progress import shows_progress
-from simplepcfg.cli.requests import flag, group, opt, takes
+from simplepcfg.cli.requests import flag, group, opt, options, takes
 from simplepcfg.errors import InputError, counted
 from simplepcfg.progress import stage
 
 if TYPE_CHECKING:
     from simplepcfg.linguistics.controls.text import ControlText
 
-NAME = "baseline"
 SUMMARY = "Train a control: an n-gram model or an LSTM."
 
 app = group(
@@ -29,24 +27,16 @@ app = group(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class ControlRequest:
     """What a control learns from, which words it knows, and where it is written."""
 
-    out: Annotated[str, opt("--out", "FILE", "Where the model is written.")]
-    train: Annotated[
-        str | None, opt("--train", "FILE", "Text, one sentence a line (.gz too).  [default: that of --like]")
-    ] = None
-    like: Annotated[str | None, opt("--like", "RUN", "Take the vocabulary and the preprocessing of this run.")] = None
-    vocabulary_size: Annotated[int | None, opt("--vocabulary-size", "N", "Keep the N most frequent words.", min=1)] = (
-        None
-    )
-    min_count: Annotated[
-        int | None, opt("--min-count", "N", "Keep words that occur N times or more.  [default: 2]", min=1)
-    ] = None
-    punctuation: Annotated[bool | None, flag("--punctuation/--no-punctuation", "Keep punctuation.  [default: no]")] = (
-        None
-    )
+    out: str = opt("--out", "FILE", "Where the model is written.", ...)
+    train: str | None = opt("--train", "FILE", "Text, one sentence a line (.gz too).  [default: that of --like]")
+    like: str | None = opt("--like", "RUN", "Take the vocabulary and the preprocessing of this run.")
+    vocabulary_size: int | None = opt("--vocabulary-size", "N", "Keep the N most frequent words.", min=1)
+    min_count: int | None = opt("--min-count", "N", "Keep words that occur N times or more.  [default: 2]", min=1)
+    punctuation: bool | None = flag("--punctuation/--no-punctuation", "Keep punctuation.  [default: no]", None)
     raw: Raw = False
     quiet: Quiet = False
 
@@ -86,30 +76,26 @@ class ControlRequest:
             note(remark, self.quiet)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class NgramRequest(ControlRequest):
     """An n-gram model."""
 
-    order: Annotated[int, opt("--order", "N", "Longest n-grams.", min=1, max=10)] = 3
+    order: int = opt("--order", "N", "Longest n-grams.", 3, min=1, max=10)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class LSTMRequest(ControlRequest):
     """An LSTM, and how it is trained."""
 
-    valid: Annotated[
-        str | None, opt("--valid", "FILE", "Text to choose the epoch by.  [default: a share of the text]")
-    ] = None
-    epochs: Annotated[int | None, opt("--epochs", "N", "Passes over the text, at most.  [default: 10]", min=1)] = None
-    minutes: Annotated[
-        float | None, opt("--minutes", "M", "Time for training, at most; then --epochs has no default.")
-    ] = None
-    size: Annotated[int, opt("--size", "N", "Of embeddings and hidden states.", min=1)] = 512
-    layers: Annotated[int, opt("--layers", "N", "Of the LSTM.", min=1)] = 2
-    dropout: Annotated[float, opt("--dropout", "P", "Share of features left out.")] = 0.3
-    batch_size: Annotated[int, opt("--batch-size", "N", "Sentences a step.", min=1)] = 64
-    learning_rate: Annotated[float, opt("--learning-rate", "X", "Of Adam at first; falls to 0 linearly.")] = 0.002
-    seed: Annotated[int, opt("--seed", "N", "Of weights, batches and dropout.", min=0)] = 0
+    valid: str | None = opt("--valid", "FILE", "Text to choose the epoch by.  [default: a share of the text]")
+    epochs: int | None = opt("--epochs", "N", "Passes over the text, at most.  [default: 10]", min=1)
+    minutes: float | None = opt("--minutes", "M", "Time for training, at most; then --epochs has no default.")
+    size: int = opt("--size", "N", "Of embeddings and hidden states.", 512, min=1)
+    layers: int = opt("--layers", "N", "Of the LSTM.", 2, min=1)
+    dropout: float = opt("--dropout", "P", "Share of features left out.", 0.3)
+    batch_size: int = opt("--batch-size", "N", "Sentences a step.", 64, min=1)
+    learning_rate: float = opt("--learning-rate", "X", "Of Adam at first; falls to 0 linearly.", 0.002)
+    seed: int = opt("--seed", "N", "Of weights, batches and dropout.", 0, min=0)
     device: Device = "auto"
 
 

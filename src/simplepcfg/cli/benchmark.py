@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, write_lines
@@ -13,7 +13,6 @@ from simplepcfg.progress import stage
 if TYPE_CHECKING:
     from simplepcfg.benchmarking.inside import Result
 
-NAME = "benchmark"
 SUMMARY = "Measure speed and memory on this machine."
 
 app = group(
@@ -29,19 +28,16 @@ app = group(
 @app.command("inside", short_help="The inside algorithm, forward and backward, by backend.")
 @shows_progress
 def inside(
-    sizes: Annotated[
-        list[str] | None,
-        opt(
-            "--sizes",
-            "B,n,N,P",
-            "Sentences, words, nonterminals, preterminals; repeatable.  [default: the paper's; on a CPU small]",
-        ),
-    ] = None,
-    backends: Annotated[str | None, opt("--backends", "A,B", "Only these backends, separated by commas.")] = None,
-    precision: Annotated[str | None, opt("--precision", "bf16,tf32,fp32", "Only these precisions.")] = None,
-    repeats: Annotated[int, opt("--repeats", "N", "Runs to take the median of.", min=1)] = 20,
-    csv: Annotated[Path | None, opt("--csv", "FILE", "Append the rows to this CSV file, too.")] = None,
-    quick: Annotated[bool, flag("--quick", "One small size and few repeats.")] = False,
+    sizes: list[str] | None = opt(
+        "--sizes",
+        "B,n,N,P",
+        "Sentences, words, nonterminals, preterminals; repeatable.  [default: the paper's; on a CPU small]",
+    ),
+    backends: str | None = opt("--backends", "A,B", "Only these backends, separated by commas."),
+    precision: str | None = opt("--precision", "bf16,tf32,fp32", "Only these precisions."),
+    repeats: int = opt("--repeats", "N", "Runs to take the median of.", 20, min=1),
+    csv: Path | None = opt("--csv", "FILE", "Append the rows to this CSV file, too."),
+    quick: bool = flag("--quick", "One small size and few repeats."),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

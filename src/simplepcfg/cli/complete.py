@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, table_row, write_json, write_lines
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from simplepcfg.inference.completion import Completion
     from simplepcfg.inference.run import Run
 
-NAME = "complete"
 SUMMARY = "Print the likeliest next words after a beginning."
 CUT_OFF = "…"
 # Below this much, sentences that never end are worth a remark.
@@ -22,14 +21,12 @@ SURELY_ENDS = 0.999
 
 
 def command(
-    run: Annotated[str, arg("RUN", "Folder of a trained run, or english.")],
-    words: Annotated[
-        list[str] | None, arg("WORDS", "The beginning of a sentence; none: its first word is asked for.")
-    ] = None,
-    k: Annotated[int, opt("--top -k", "K", "How many next words to list.")] = 10,
-    samples: Annotated[int, opt("--samples", "S", "Draw this many continuations.")] = 0,
-    seed: Annotated[int, flag("--seed", "Of the drawing.")] = 0,
-    max_length: Annotated[int, opt("--max-length", "WORDS", "Most words of beginning and continuation together.")] = 40,
+    run: str = arg("RUN", "Folder of a trained run, or english."),
+    words: list[str] | None = arg("WORDS", "The beginning of a sentence; none: its first word is asked for.", None),
+    k: int = opt("--top -k", "K", "How many next words to list.", 10),
+    samples: int = opt("--samples", "S", "Draw this many continuations.", 0),
+    seed: int = flag("--seed", "Of the drawing.", 0),
+    max_length: int = opt("--max-length", "WORDS", "Most words of beginning and continuation together.", 40),
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_lines
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from simplepcfg.runs.config.schema import RunConfig
     from simplepcfg.runs.run_folder import RunFolder
 
-NAME = "demo"
 SUMMARY = "Learn from the built-in treebank, then show results."
 CONFIG = "demo"
 DRAWN = 3
@@ -29,7 +28,7 @@ DRAWN_LENGTHS = range(5, 9)
 
 
 def command(
-    out: Annotated[Path, opt("--out", "DIR", "Folder of the demo's run.")] = Path("runs/demo"),
+    out: Path = opt("--out", "DIR", "Folder of the demo's run.", Path("runs/demo")),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

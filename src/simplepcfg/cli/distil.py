@@ -5,11 +5,11 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
-from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.train import RAW_SETTINGS, refuse_set_twice
 from simplepcfg.errors import InputError
 
@@ -17,55 +17,41 @@ if TYPE_CHECKING:
     from simplepcfg.runs.config.schema import RunConfig
 
 TaughtBy = Literal["others", "all"]
-NAME = "distil"
 SUMMARY = "Train several grammars, and one that learns from them."
 # What gave the best trees, by type of device: members of two families, and the student.
 MEMBERS = {"cuda": ("sn-pcfg-1024", "rank-pcfg-biased"), "cpu": ("sn-pcfg-128", "rank-pcfg-64")}
 STUDENT = {"cuda": "sn-pcfg", "cpu": "sn-pcfg-128"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class DistilRequest:
     """Which grammars are trained on what, and which of them teach."""
 
-    train: Annotated[str, opt("--train", "FILE", "Training text, one sentence a line.")]
-    valid: Annotated[str, opt("--valid", "FILE", "Validation text.")]
-    out: Annotated[Path, opt("--out", "DIR", "Folder of all runs and of the table.")]
-    configs: Annotated[
-        list[str] | None,
-        arg(
-            "CONFIG",
-            "TOML files or built-in names, of the members; as NAME:SEEDS,KEY=VALUE,… with another number of seeds and "
-            f"keys of its own. By default {' and '.join(MEMBERS['cuda'])}, with {STUDENT['cuda']} as the student; on "
-            f"a CPU {' and '.join(MEMBERS['cpu'])}, with {STUDENT['cpu']}.",
-        ),
-    ] = None
-    trees: Annotated[
-        str | None, opt("--test", "TREES", "Evaluate members, ensemble and student on these, at the end.")
-    ] = None
-    student: Annotated[
-        str | None,
-        opt("--student", "CONFIG", "Of the student, also NAME,KEY=VALUE,…; that of the first members by default."),
-    ] = None
-    seeds: Annotated[int, opt("--seeds", "K", "Members of each configuration.", min=1)] = 4
-    keep: Annotated[
-        int,
-        opt("--keep", "K", "Members of each configuration that teach.", min=1),
-    ] = 2
-    generations: Annotated[
-        int,
-        opt("--generations", "K", "Members are trained again as students of those before, at most so often.", min=1),
-    ] = 1
-    taught_by: Annotated[
-        TaughtBy, flag("--taught-by", "From the second generation on: by members of other configurations, or by all.")
-    ] = "others"
-    jobs: Annotated[int, opt("--jobs", "K", "Members that train at a time.", min=1)] = 1
-    settings: Annotated[
-        list[str] | None, opt("--set", "KEY=VALUE", "Change one key of every configuration; repeatable.")
-    ] = None
-    raw: Annotated[bool, flag("--raw", "Both texts are raw: paragraphs, which are split into sentences and words.")] = (
-        False
+    train: str = opt("--train", "FILE", "Training text, one sentence a line.", ...)
+    valid: str = opt("--valid", "FILE", "Validation text.", ...)
+    out: Path = opt("--out", "DIR", "Folder of all runs and of the table.", ...)
+    configs: list[str] | None = arg(
+        "CONFIG",
+        "TOML files or built-in names, of the members; as NAME:SEEDS,KEY=VALUE,… with another number of seeds and "
+        f"keys of its own. By default {' and '.join(MEMBERS['cuda'])}, with {STUDENT['cuda']} as the student; on "
+        f"a CPU {' and '.join(MEMBERS['cpu'])}, with {STUDENT['cpu']}.",
+        None,
     )
+    trees: str | None = opt("--test", "TREES", "Evaluate members, ensemble and student on these, at the end.")
+    student: str | None = opt(
+        "--student", "CONFIG", "Of the student, also NAME,KEY=VALUE,…; that of the first members by default."
+    )
+    seeds: int = opt("--seeds", "K", "Members of each configuration.", 4, min=1)
+    keep: int = opt("--keep", "K", "Members of each configuration that teach.", 2, min=1)
+    generations: int = opt(
+        "--generations", "K", "Members are trained again as students of those before, at most so often.", 1, min=1
+    )
+    taught_by: TaughtBy = flag(
+        "--taught-by", "From the second generation on: by members of other configurations, or by all.", "others"
+    )
+    jobs: int = opt("--jobs", "K", "Members that train at a time.", 1, min=1)
+    settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key of every configuration; repeatable.")
+    raw: bool = flag("--raw", "Both texts are raw: paragraphs, which are split into sentences and words.")
     device: Device = "auto"
     quiet: Quiet = False
 

@@ -1,7 +1,7 @@
 """`simplepcfg doctor`: what this machine has, whether the kernels are right on it, and what to train on it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Json
 from simplepcfg.cli.output import write_json, write_lines
@@ -11,12 +11,11 @@ from simplepcfg.errors import InputError, ResourceError
 if TYPE_CHECKING:
     from simplepcfg.benchmarking.machine_check import Fact
 
-NAME = "doctor"
 SUMMARY = "Check this machine: versions, devices, kernels, memory."
 
 
 def command(
-    folder: Annotated[Path, arg("[DIR]", "Whose disk is asked for its free space.", show_default=False)] = Path(),
+    folder: Path = arg("[DIR]", "Whose disk is asked for its free space.", Path()),
     json: Json = None,
 ) -> None:
     """Check versions, devices, threads, memory and disk, and compare the kernels with the naive form on each device.

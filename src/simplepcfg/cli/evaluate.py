@@ -1,76 +1,55 @@
 """`simplepcfg evaluate`: runs, baselines and anyone's trees against a file."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Raw, Weigh
 from simplepcfg.cli.output import note, results_console, write_json, write_lines, write_text
-from simplepcfg.cli.requests import arg, flag, opt, takes, written
+from simplepcfg.cli.requests import arg, flag, opt, options, takes, written
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.evaluation.columns import Column
     from simplepcfg.inference.systems import System
 
-NAME = "evaluate"
 SUMMARY = "F1 and perplexity of runs and baselines."
 
 
 Format = Literal["table", "markdown", "latex", "json"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class EvaluateRequest:
     """What to evaluate, on what, and what to show of it."""
 
-    arguments: Annotated[
-        list[str],
-        arg(
-            "[RUN]... FILE",
-            "Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
-            "last, trees, a dependency treebank (CoNLL-U) or text.",
-        ),
-    ]
-    predictions: Annotated[
-        list[str] | None, opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
-    ] = None
-    decode: Annotated[
-        Decode, flag("--decode", "Of runs: the tree of the largest sum of span marginals, or the most probable.")
-    ] = "mbr"
-    ensemble: Annotated[bool, flag("--ensemble", "Also evaluate the runs together, as one parser.")] = False
-    by: Annotated[By, flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals.")] = (
-        "geometric"
+    arguments: list[str] = arg(
+        "[RUN]... FILE",
+        "Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
+        "last, trees, a dependency treebank (CoNLL-U) or text.",
     )
-    weigh: Annotated[Weigh, flag("--weigh", "With --ensemble: by what each run counts; never by gold trees.")] = "equal"
-    labels: Annotated[
-        bool, flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
-    ] = False
-    write_labels: Annotated[
-        str | None, written("--write-labels", "Write each symbol's gold label, for parse --labels.")
-    ] = None
-    importance: Annotated[
-        int,
-        opt("--importance", "K", "Compound runs: also estimate log p by K samples of each sentence's vector.", min=0),
-    ] = 0
-    groups: Annotated[
-        list[str] | None,
-        opt(
-            "--group",
-            "NAME=RUN,RUN",
-            "Mean and standard deviation over these runs (or runs/seed-*) as one column; repeatable.",
-        ),
-    ] = None
-    interval: Annotated[bool, flag("--interval", "Also 95 % intervals by a bootstrap over sentences.")] = False
-    compare: Annotated[str | None, opt("--compare", "NAME", "Also p-values of the differences from this column.")] = (
-        None
+    predictions: list[str] | None = opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
+    decode: Decode = flag(
+        "--decode", "Of runs: the tree of the largest sum of span marginals, or the most probable.", "mbr"
     )
-    resamples: Annotated[int, opt("--resamples", "N", "Draws of --interval and --compare.", min=1)] = 1000
-    seed: Annotated[int, opt("--seed", "N", "Of these draws.", min=0, max=2**63 - 1)] = 0
-    output: Annotated[Format, flag("--format", "What is printed; latex needs the package booktabs.")] = "table"
-    sentences: Annotated[
-        str | None, written("--sentences", "Also a row a sentence: F1, nats, length, unknown words.")
-    ] = None
-    csv: Annotated[str | None, written("--csv", "Also a row a system, separated by commas.")] = None
+    ensemble: bool = flag("--ensemble", "Also evaluate the runs together, as one parser.")
+    by: By = flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals.", "geometric")
+    weigh: Weigh = flag("--weigh", "With --ensemble: by what each run counts; never by gold trees.", "equal")
+    labels: bool = flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
+    write_labels: str | None = written("--write-labels", "Write each symbol's gold label, for parse --labels.")
+    importance: int = opt(
+        "--importance", "K", "Compound runs: also estimate log p by K samples of each sentence's vector.", 0, min=0
+    )
+    groups: list[str] | None = opt(
+        "--group",
+        "NAME=RUN,RUN",
+        "Mean and standard deviation over these runs (or runs/seed-*) as one column; repeatable.",
+    )
+    interval: bool = flag("--interval", "Also 95 % intervals by a bootstrap over sentences.")
+    compare: str | None = opt("--compare", "NAME", "Also p-values of the differences from this column.")
+    resamples: int = opt("--resamples", "N", "Draws of --interval and --compare.", 1000, min=1)
+    seed: int = opt("--seed", "N", "Of these draws.", 0, min=0, max=2**63 - 1)
+    output: Format = flag("--format", "What is printed; latex needs the package booktabs.", "table")
+    sentences: str | None = written("--sentences", "Also a row a sentence: F1, nats, length, unknown words.")
+    csv: str | None = written("--csv", "Also a row a system, separated by commas.")
     raw: Raw = False
     json: Json = None
     device: Device = "auto"

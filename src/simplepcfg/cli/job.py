@@ -85,7 +85,7 @@ class Job:
         self._by_work = run if by_work and isinstance(run, Run) else None
         self._most = run.longest_sentence(asked.max_words) if isinstance(run, Run) else asked.max_words
         self._too_long: list[str] = []
-        self._waiting: deque[tuple[Item, Any]] = deque()
+        self._waiting: deque[tuple[Item, object]] = deque()
         self._read = 0
         self._stack = ExitStack()
         self._advance: Callable[[float], None] = lambda amount: None
@@ -172,7 +172,7 @@ class Job:
             if remark is not None:
                 note(f"the text {remark}; --raw splits it into sentences and words", self._quiet)
 
-    def _fitting(self, item: "Item") -> Any:
+    def _fitting(self, item: "Item") -> object:
         """Return the sentence, or `TOO_LONG` for one of more words than are computed; dropped ones do not count."""
         if self._most is None or len(item.words) < self._most:
             return item.sentence

@@ -6,31 +6,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Any
 
 import typer
 
-from simplepcfg.cli import (
-    baseline,
-    benchmark,
-    complete,
-    demo,
-    distil,
-    doctor,
-    evaluate,
-    models,
-    package,
-    parse,
-    prepare,
-    report,
-    reproduce,
-    sample,
-    score,
-    serve,
-    show,
-    test,
-    train,
-)
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import STANDARD_OUTPUT, write_lines
 from simplepcfg.cli.progress import shows_progress
@@ -43,30 +23,21 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help keeps the examples' lines as they are
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for module in (
-    demo,
-    train,
-    distil,
-    evaluate,
-    parse,
-    score,
-    complete,
-    sample,
-    show,
-    models,
-    package,
-    doctor,
-    serve,
-    report,
-    reproduce,
-):
-    shows_itself = module in (demo, train, distil, models, package, doctor, serve, reproduce)
-    command = module.command if shows_itself else shows_progress(module.command)
-    app.command(module.NAME, short_help=module.SUMMARY)(command)
-app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
-app.add_typer(test.app, name=test.NAME, short_help=test.SUMMARY)
-app.add_typer(baseline.app, name=baseline.NAME, short_help=baseline.SUMMARY)
-app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)
+# In the order of the help; WITH_PROGRESS are those that do not say themselves how far they are.
+COMMANDS = (
+    *("demo", "train", "distil", "evaluate", "parse", "score", "complete", "sample", "show"),
+    *("models", "package", "doctor", "serve", "report", "reproduce"),
+)
+WITH_PROGRESS = ("evaluate", "parse", "score", "complete", "sample", "show", "report")
+GROUPS = ("prepare", "test", "baseline", "benchmark")
+
+for name in COMMANDS:
+    module = import_module(f"simplepcfg.cli.{name}")
+    command = shows_progress(module.command) if name in WITH_PROGRESS else module.command
+    app.command(name, short_help=module.SUMMARY)(command)
+for name in GROUPS:
+    module = import_module(f"simplepcfg.cli.{name}")
+    app.add_typer(module.app, name=name, short_help=module.SUMMARY)
 
 
 def _print_version(wanted: bool) -> None:
@@ -78,9 +49,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def top(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
+    version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True),
 ) -> None:
     """Learn large probabilistic context-free grammars from raw text, and parse and score with them.
 

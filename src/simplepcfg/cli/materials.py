@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
-Csv = Annotated[str | None, written("--csv", "Also write the rows separated by commas.")]
+Csv = Annotated[str | None, written("--csv", "Also write the rows separated by commas.", ...)]
 
 
 def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:

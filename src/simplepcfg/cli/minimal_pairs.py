@@ -1,7 +1,5 @@
 """`simplepcfg test minimal-pairs`: is the acceptable sentence the more probable one?"""
 
-from typing import Annotated
-
 from simplepcfg.cli.materials import Csv, models_and_files, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.requests import arg
@@ -11,10 +9,9 @@ SUMMARY = "Is the acceptable sentence of each pair the more probable one?"
 
 
 def command(
-    arguments: Annotated[
-        list[str],
-        arg("RUN... FILE...", "Run folders, n-gram models or LSTMs, and files of pairs or folders of such files."),
-    ],
+    arguments: list[str] = arg(
+        "RUN... FILE...", "Run folders, n-gram models or LSTMs, and files of pairs or folders of such files."
+    ),
     json: Json = None,
     csv: Csv = None,
     device: Device = "auto",

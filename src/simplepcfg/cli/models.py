@@ -1,7 +1,7 @@
 """`simplepcfg models`: the installed grammars."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.output import note, write_lines
 from simplepcfg.cli.requests import arg, opt
@@ -10,15 +10,14 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.pretrained import Installed
 
-NAME = "models"
 SUMMARY = "List the installed grammars."
 PACKED, WHEELS = Path("packages"), Path("dist")  # in a checkout
 COLUMNS = ("name", "kind", "nonterminals", "preterminals", "words", "megabytes", "language", "from")
 
 
 def command(
-    name: Annotated[str | None, arg("[NAME]", "Print this grammar's model card.", show_default=False)] = None,
-    build: Annotated[str | None, opt("--build", "NAME", "Build the wheel of a grammar, in a checkout.")] = None,
+    name: str | None = arg("[NAME]", "Print this grammar's model card.", None),
+    build: str | None = opt("--build", "NAME", "Build the wheel of a grammar, in a checkout."),
 ) -> None:
     """List the installed grammars, tab-separated, print the model card of one of them, or build one.
 

@@ -1,56 +1,43 @@
 """Options and inputs that several commands share."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from simplepcfg.cli.output import note
-from simplepcfg.cli.requests import arg, flag, opt, written
+from simplepcfg.cli.requests import arg, flag, opt, options, written
 from simplepcfg.errors import InputError
 
 Result = TypeVar("Result")
 
-Device = Annotated[str, opt("--device", "auto|cpu|cuda|cuda:N", "Where to compute; auto takes a GPU if there is one.")]
-Quiet = Annotated[bool, flag("--quiet -q", "Say nothing on standard error but errors.")]
-
-Json = Annotated[str | None, written("--json", "Write everything as JSON too; - prints JSON instead of the rest.")]
-
-
-Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.")]
+_DEVICES = "auto|cpu|cuda|cuda:N"
+Device = Annotated[str, opt("--device", _DEVICES, "Where to compute; auto takes a GPU if there is one.", ...)]
+Quiet = Annotated[bool, flag("--quiet -q", "Say nothing on standard error but errors.", ...)]
+Json = Annotated[str | None, written("--json", "Write everything as JSON too; - prints JSON instead of the rest.", ...)]
+Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.", ...)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class SentencesRequest:
     """What commands that answer sentences share: which sentences, and where the answers go."""
 
-    files: Annotated[
-        list[str] | None,
-        arg("[FILE]...", "One sentence a line, trees or CoNLL-U (.gz too); folders, patterns; - is standard input."),
-    ] = None
+    files: list[str] | None = arg(
+        "[FILE]...", "One sentence a line, trees or CoNLL-U (.gz too); folders, patterns; - is standard input.", None
+    )
     raw: Raw = False
-    offsets: Annotated[bool, flag("--offsets", "Add where each word stands in its file, in characters from 0.")] = False
-    max_words: Annotated[
-        int | None,
-        opt("--max-words", "N", "Longer sentences are not computed.  [default: what takes half a minute]", min=1),
-    ] = None
-    skip: Annotated[
-        int, opt("--skip", "N", "Leave out the first N sentences: to go on after an interruption.", min=0)
-    ] = 0
-    out: Annotated[
-        Path | None,
-        opt("--out", "DIR", "Write a file for each input file or part of it; finished ones are not repeated."),
-    ] = None
-    shard: Annotated[
-        str | None, opt("--shard", "K/N", "With --out: the parts of the Kth of N jobs, from 1/N to N/N.")
-    ] = None
-    jobs: Annotated[
-        int | None, opt("--jobs", "N", "With --out: processes.  [default: one a core, or one a GPU]", min=1)
-    ] = None
-    part_size: Annotated[
-        int | None,
-        opt("--part-size", "N", "With --out: the most sentences of a file written.  [default: 10000]", min=1),
-    ] = None
+    offsets: bool = flag("--offsets", "Add where each word stands in its file, in characters from 0.")
+    max_words: int | None = opt(
+        "--max-words", "N", "Longer sentences are not computed.  [default: what takes half a minute]", min=1
+    )
+    skip: int = opt("--skip", "N", "Leave out the first N sentences: to go on after an interruption.", 0, min=0)
+    out: Path | None = opt(
+        "--out", "DIR", "Write a file for each input file or part of it; finished ones are not repeated."
+    )
+    shard: str | None = opt("--shard", "K/N", "With --out: the parts of the Kth of N jobs, from 1/N to N/N.")
+    jobs: int | None = opt("--jobs", "N", "With --out: processes.  [default: one a core, or one a GPU]", min=1)
+    part_size: int | None = opt(
+        "--part-size", "N", "With --out: the most sentences of a file written.  [default: 10000]", min=1
+    )
     device: Device = "auto"
     quiet: Quiet = False
 

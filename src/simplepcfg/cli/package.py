@@ -1,29 +1,26 @@
 """`simplepcfg package`: a trained run as a wheel that others can install."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
 from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note, write_lines
-from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.version import __version__
 
-NAME = "package"
 SUMMARY = "Build an installable package from a trained run."
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class PackageRequest:
     """Which run, and what the package is called."""
 
-    run: Annotated[str, arg("RUN", "Folder of a trained run.")]
-    name: Annotated[str, opt("--name", "simplepcfg-NAME", "Of the package; NAME is that of the grammar.")]
-    card: Annotated[Path | None, opt("--card", "FILE", "Model card.  [default: README.md of the run]")] = None
-    out: Annotated[Path, opt("--out", "DIR", "Where the package is written.")] = Path("dist")
-    version: Annotated[str, opt("--version", "VERSION", "Of the package.")] = __version__
-    folder: Annotated[bool, flag("--folder", "Write the packed folder DIR/NAME instead of a wheel.")] = False
+    run: str = arg("RUN", "Folder of a trained run.")
+    name: str = opt("--name", "simplepcfg-NAME", "Of the package; NAME is that of the grammar.", ...)
+    card: Path | None = opt("--card", "FILE", "Model card.  [default: README.md of the run]")
+    out: Path = opt("--out", "DIR", "Where the package is written.", Path("dist"))
+    version: str = opt("--version", "VERSION", "Of the package.", __version__)
+    folder: bool = flag("--folder", "Write the packed folder DIR/NAME instead of a wheel.")
     quiet: Quiet = False
 
 

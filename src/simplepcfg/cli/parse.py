@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.constrained import with_constraints
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answers, Chunk, Job
 from simplepcfg.cli.options import By, Decode, SentencesRequest, Weigh, with_remark
 from simplepcfg.cli.output import write_lines
-from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
@@ -26,45 +26,35 @@ if TYPE_CHECKING:
 
     Naming = Callable[[SpanTree], SpanTree]
 
-NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
 NO_LABELS = "none"
 SUFFIXES = {"brackets": ".trees", "json": ".jsonl", "pretty": ".txt", "columns": ".tsv"}  # of files in --out
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class ParseOptions:
     """Options of this command alone, which its help has first."""
 
-    run: Annotated[str, arg("RUN", "Folder of a run or of runs, english, or left-branching, right-branching, random.")]
-    format: Annotated[
-        Format,
-        flag("--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."),
-    ] = "brackets"
-    decode: Annotated[
-        Decode, flag("--decode", "Largest sum of span marginals (exact-mbr: of all symbols), or most probable tree.")
-    ] = "mbr"
-    k: Annotated[int | None, opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.")] = (
-        None
+    run: str = arg("RUN", "Folder of a run or of runs, english, or left-branching, right-branching, random.")
+    format: Format = flag(
+        "--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture.", "brackets"
     )
-    labels: Annotated[
-        str | None,
-        opt("--labels", "none|FILE", "No labels, or most probable trees with those of evaluate --write-labels."),
-    ] = None
-    constraints: Annotated[
-        str | None, opt("--constraints", "FILE", "Spans to require, forbid or favour, one JSON object a line.")
-    ] = None
-    others: Annotated[
-        list[str] | None, opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")
-    ] = None
-    by: Annotated[
-        By,
-        flag("--by", "Of several runs: by the geometric or arithmetic mean of span marginals."),
-    ] = "geometric"
-    weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = "equal"
+    decode: Decode = flag(
+        "--decode", "Largest sum of span marginals (exact-mbr: of all symbols), or most probable tree.", "mbr"
+    )
+    k: int | None = opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.")
+    labels: str | None = opt(
+        "--labels", "none|FILE", "No labels, or most probable trees with those of evaluate --write-labels."
+    )
+    constraints: str | None = opt(
+        "--constraints", "FILE", "Spans to require, forbid or favour, one JSON object a line."
+    )
+    others: list[str] | None = opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")
+    by: By = flag("--by", "Of several runs: by the geometric or arithmetic mean of span marginals.", "geometric")
+    weigh: Weigh = flag("--weigh", "Of several runs: by what each counts.", "equal")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class ParseRequest(SentencesRequest, ParseOptions):
     """What to parse, with what, and how trees are written."""
 

@@ -1,7 +1,7 @@
 """`simplepcfg prepare`: a treebank or text as published, as the files that train and evaluate read."""
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.output import note
 from simplepcfg.cli.prepare_options import (
@@ -13,7 +13,7 @@ from simplepcfg.cli.prepare_options import (
     TreebankRequest,
     VocabularyRequest,
 )
-from simplepcfg.cli.requests import flag, group, takes
+from simplepcfg.cli.requests import flag, group, options, takes
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from simplepcfg.data.preparation import Job
     from simplepcfg.data.treebank_files import Source
 
-NAME = "prepare"
 SUMMARY = "Make text, trees and a vocabulary from a treebank."
 
 app = group(
@@ -34,34 +33,33 @@ app = group(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class PtbRequest(TreebankRequest, RangesRequest):
     """The Penn Treebank."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class CtbRequest(TreebankRequest, RangesRequest):
     """The Chinese Treebank, whose older files are in GB 18030."""
 
     encoding: Encoding = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class LanguageRequest(FilesRequest):
     """Whose punctuation is dropped."""
 
-    language: Annotated[
-        Literal["french", "german"] | None,
-        flag("--language", "Whose tags the files have.  [default: by their names]"),
-    ] = None
+    language: Literal["french", "german"] | None = flag(
+        "--language", "Whose tags the files have.  [default: by their names]", None
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class SpmrlRequest(TreebankRequest, LanguageRequest):
     """A treebank of the SPMRL shared task."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class BracketsRequest(TreebankRequest, SharesRequest):
     """Any bracketed trees."""
 

@@ -1,38 +1,37 @@
 """Options of the `prepare` commands, and what they ask for."""
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from simplepcfg.cli.options import Quiet
-from simplepcfg.cli.requests import arg, flag, opt
+from simplepcfg.cli.requests import arg, flag, opt, options
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.data.conventions import Conventions
 
 Punctuation = Literal["tags", "characters", "keep"]
-Lowercase = Annotated[bool, flag("--lowercase/--keep-case", "Lower-case words.")]
-Encoding = Annotated[str, opt("--encoding", "NAME", "Of the files; auto is utf-8 or else gb18030.")]
-Numbers = Annotated[Literal["N", "keep"], flag("--numbers", "Write N for each number, or keep them.")]
+Lowercase = Annotated[bool, flag("--lowercase/--keep-case", "Lower-case words.", ...)]
+Encoding = Annotated[str, opt("--encoding", "NAME", "Of the files; auto is utf-8 or else gb18030.", ...)]
+Numbers = Annotated[Literal["N", "keep"], flag("--numbers", "Write N for each number, or keep them.", ...)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class FilesRequest:
     """What every `prepare` command needs."""
 
-    sources: Annotated[list[Path], arg("SOURCE", "Folders, searched to the bottom, or files.")]
-    out: Annotated[Path, opt("--out", "DIR", "A new or empty folder for what is written.")]
+    sources: list[Path] = arg("SOURCE", "Folders, searched to the bottom, or files.")
+    out: Path = opt("--out", "DIR", "A new or empty folder for what is written.", ...)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class RangesRequest(FilesRequest):
     """Which numbered files or sections belong to which split."""
 
-    train: Annotated[str | None, opt("--train", "RANGES", "Instead of the usual numbers.")] = None
-    valid: Annotated[str | None, opt("--valid", "RANGES", "Instead of the usual numbers.")] = None
-    test: Annotated[str | None, opt("--test", "RANGES", "Instead of the usual numbers.")] = None
+    train: str | None = opt("--train", "RANGES", "Instead of the usual numbers.")
+    valid: str | None = opt("--valid", "RANGES", "Instead of the usual numbers.")
+    test: str | None = opt("--test", "RANGES", "Instead of the usual numbers.")
 
     def ranges(self, usual: dict[str, str]) -> dict[str, str]:
         """Return the ranges of file numbers by split; the usual ones where none are given."""
@@ -40,14 +39,12 @@ class RangesRequest(FilesRequest):
         return {split: new or old for (split, old), new in zip(usual.items(), given, strict=True)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class SharesRequest(FilesRequest):
     """How sentences are drawn for the splits."""
 
-    split: Annotated[
-        str | None, opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")
-    ] = None
-    seed: Annotated[int, opt("--seed", "N", "Of the draws of --split.")] = 0
+    split: str | None = opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")
+    seed: int = opt("--seed", "N", "Of the draws of --split.", 0)
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -63,37 +60,33 @@ class SharesRequest(FilesRequest):
         return shares
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class VocabularyRequest(FilesRequest):
     """What the last options of every `prepare` command ask for."""
 
-    vocabulary: Annotated[int, opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", min=0)] = 10_000
-    min_count: Annotated[int, opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", min=0)] = 0
-    unk: Annotated[bool, flag("--unk", "Write <unk> for words outside the vocabulary, in text and trees.")] = False
+    vocabulary: int = opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", 10_000, min=0)
+    min_count: int = opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", 0, min=0)
+    unk: bool = flag("--unk", "Write <unk> for words outside the vocabulary, in text and trees.")
     encoding: Encoding = "utf-8"
     quiet: Quiet = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class TreesRequest(FilesRequest):
     """What happens to the leaves and labels of trees."""
 
-    punctuation: Annotated[Punctuation, flag("--punctuation", "How it is known and dropped, or keep it.")] = "tags"
-    keep_tags: Annotated[
-        list[str] | None, opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
-    ] = None
-    drop_tags: Annotated[
-        list[str] | None, opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
-    ] = None
+    punctuation: Punctuation = flag("--punctuation", "How it is known and dropped, or keep it.", "tags")
+    keep_tags: list[str] | None = opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
+    drop_tags: list[str] | None = opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
     lowercase: Lowercase = True
     numbers: Numbers = "N"
-    function_tags: Annotated[Literal["drop", "keep"], flag("--function-tags", "Of labels such as NP-SBJ-1.")] = "drop"
-    unary: Annotated[
-        Literal["keep", "collapse"], flag("--unary", "Chains such as (S (VP ...)), with phrases of one word.")
-    ] = "keep"
+    function_tags: Literal["drop", "keep"] = flag("--function-tags", "Of labels such as NP-SBJ-1.", "drop")
+    unary: Literal["keep", "collapse"] = flag(
+        "--unary", "Chains such as (S (VP ...)), with phrases of one word.", "keep"
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class TreebankRequest(VocabularyRequest, TreesRequest):
     """A treebank; in the help of a command, the options of the last class that it is made of come first."""
 
@@ -125,23 +118,19 @@ class TreebankRequest(VocabularyRequest, TreesRequest):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class WordsRequest(SharesRequest):
     """What happens to the words of a text."""
 
-    punctuation: Annotated[Punctuation, flag("--punctuation", "Drop words without letter or digit, or keep them.")] = (
-        "keep"
-    )
-    split_sentences: Annotated[
-        bool, flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
-    ] = False
-    tokenize: Annotated[bool, flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")] = False
-    language: Annotated[str, opt("--language", "CODE", "By whose rules sentences and words are found.")] = "en"
+    punctuation: Punctuation = flag("--punctuation", "Drop words without letter or digit, or keep them.", "keep")
+    split_sentences: bool = flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
+    tokenize: bool = flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")
+    language: str = opt("--language", "CODE", "By whose rules sentences and words are found.", "en")
     lowercase: Lowercase = False
     numbers: Numbers = "keep"
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class TextRequest(VocabularyRequest, WordsRequest):
     """A text; nothing is changed unless asked for."""
 

@@ -1,13 +1,12 @@
 """`simplepcfg test reading-times`: does surprisal predict how long people read a word?"""
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.materials import Csv, models_and_files, read_items, with_name, write_rows
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note, results_console, write_json
-from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,23 +29,19 @@ PREDICTORS = (
 SHAPES = ("linear", "quadratic", "spline")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class ReadingTimesRequest:
     """Which models predict which times, and how."""
 
-    arguments: Annotated[
-        list[str], arg("RUN... DATA.tsv", "Run folders, n-gram models or LSTMs, and a table with a row a word.")
-    ]
-    time: Annotated[str, opt("--time", "COLUMN", "Which column holds the times.")] = "mean_rt"
-    raw_times: Annotated[bool, flag("--raw-times", "Predict the times themselves, not their logarithms.")] = False
-    predictors: Annotated[str, opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.")] = "surprisal"
-    shape: Annotated[str, opt("--shape", "|".join(SHAPES), "Of their effects.")] = "linear"
-    frequencies: Annotated[
-        str | None, opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
-    ] = None
-    folds: Annotated[int, opt("--folds", "K", "Of the cross-validation.", min=2)] = 10
-    resamples: Annotated[int, opt("--resamples", "N", "Of the bootstrap over sentences.", min=1, max=100000)] = 1000
-    seed: Annotated[int, opt("--seed", "N", "Of folds and bootstrap.", min=0)] = 0
+    arguments: list[str] = arg("RUN... DATA.tsv", "Run folders, n-gram models or LSTMs, and a table with a row a word.")
+    time: str = opt("--time", "COLUMN", "Which column holds the times.", "mean_rt")
+    raw_times: bool = flag("--raw-times", "Predict the times themselves, not their logarithms.")
+    predictors: str = opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.", "surprisal")
+    shape: str = opt("--shape", "|".join(SHAPES), "Of their effects.", "linear")
+    frequencies: str | None = opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
+    folds: int = opt("--folds", "K", "Of the cross-validation.", 10, min=2)
+    resamples: int = opt("--resamples", "N", "Of the bootstrap over sentences.", 1000, min=1, max=100000)
+    seed: int = opt("--seed", "N", "Of folds and bootstrap.", 0, min=0)
     json: Json = None
     csv: Csv = None
     device: Device = "auto"

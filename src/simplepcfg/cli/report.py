@@ -2,31 +2,22 @@
 
 from pathlib import Path
 from random import Random
-from typing import Annotated
-
-import typer
 
 from simplepcfg.cli.options import Device, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.errors import InputError
 
-NAME = "report"
 SUMMARY = "Show runs in one HTML file of figures."
 
 
 def command(
-    arguments: Annotated[
-        list[str], typer.Argument(metavar="RUN... [TREES]", help="Folders of trained runs; last, a file of gold trees.")
-    ],
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML file to write.")] = "report.html",
-    figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="DIR", help="Also write each figure as an SVG file.")
-    ] = None,
-    png: Annotated[bool, typer.Option("--png", help="With --figures: as PNG files too.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Look at N trees, chosen at random.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Which trees are chosen.")] = 0,
+    arguments: list[str] = arg("RUN... [TREES]", "Folders of trained runs; last, a file of gold trees."),
+    out: str = opt("--out", "FILE", "The HTML file to write.", "report.html"),
+    figures: Path | None = opt("--figures", "DIR", "Also write each figure as an SVG file."),
+    png: bool = flag("--png", "With --figures: as PNG files too."),
+    limit: int = opt("--limit", "N", "Look at N trees, chosen at random.", 1000, min=1),
+    seed: int = opt("--seed", "N", "Which trees are chosen.", 0, min=0),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

@@ -2,19 +2,16 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console
-from simplepcfg.cli.requests import opt
+from simplepcfg.cli.requests import arg, opt
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.plans.result_table import ResultTable
 
-NAME = "reproduce"
 SUMMARY = "The paper's tables, beside its figures."
 
 
@@ -22,29 +19,18 @@ PaperTableName = Literal["lm", "parsing", "multilingual", "speed"]
 
 
 def command(
-    table: Annotated[PaperTableName, typer.Argument(help="Which of the paper's tables.")],
-    data: Annotated[
-        Path | None, opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it.")
-    ] = None,
-    rows: Annotated[
-        list[str] | None, opt("--rows", "A,B", "Only these rows; for speed, sizes such as 16x20x512x1024.")
-    ] = None,
-    seeds: Annotated[int, opt("--seeds", "N", "Runs a row, of seeds 1 to N.", min=1)] = 4,
-    out: Annotated[
-        Path | None, opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, opt("--set", "KEY=VALUE", "Change one key of every row; the table then says so.")
-    ] = None,
-    predictions: Annotated[
-        list[str] | None,
-        opt(
-            "--predictions",
-            "NAME=FILE",
-            "Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
-            "of LANGUAGE.trees.",
-        ),
-    ] = None,
+    table: PaperTableName = arg(None, "Which of the paper's tables."),
+    data: Path | None = opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it."),
+    rows: list[str] | None = opt("--rows", "A,B", "Only these rows; for speed, sizes such as 16x20x512x1024."),
+    seeds: int = opt("--seeds", "N", "Runs a row, of seeds 1 to N.", 4, min=1),
+    out: Path | None = opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]"),
+    settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key of every row; the table then says so."),
+    predictions: list[str] | None = opt(
+        "--predictions",
+        "NAME=FILE",
+        "Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
+        "of LANGUAGE.trees.",
+    ),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

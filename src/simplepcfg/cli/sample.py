@@ -1,6 +1,6 @@
 """`simplepcfg sample`: sentences that a grammar makes up."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, write_json, write_lines
@@ -11,19 +11,16 @@ from simplepcfg.progress import stage
 if TYPE_CHECKING:
     from simplepcfg.inference.labelled_trees import SampledText
 
-NAME = "sample"
 SUMMARY = "Print random sentences of a grammar."
 
 
 def command(
-    run: Annotated[str, arg("RUN", "Folder of a trained run, or english.")],
-    count: Annotated[int, opt("--count", "COUNT", "How many sentences.")] = 10,
-    max_length: Annotated[int, opt("--max-length", "WORDS", "No sentence has more words than this.")] = 40,
-    temperature: Annotated[
-        float, flag("--temperature", "Below 1 likelier choices come more often, above 1 less often.")
-    ] = 1.0,
-    seed: Annotated[int, flag("--seed", "The same seed and count give the same sentences.")] = 0,
-    trees: Annotated[bool, flag("--trees", "Bracketed trees with the grammar's symbols.")] = False,
+    run: str = arg("RUN", "Folder of a trained run, or english."),
+    count: int = opt("--count", "COUNT", "How many sentences.", 10),
+    max_length: int = opt("--max-length", "WORDS", "No sentence has more words than this.", 40),
+    temperature: float = flag("--temperature", "Below 1 likelier choices come more often, above 1 less often.", 1.0),
+    seed: int = flag("--seed", "The same seed and count give the same sentences.", 0),
+    trees: bool = flag("--trees", "Bracketed trees with the grammar's symbols."),
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,

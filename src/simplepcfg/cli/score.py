@@ -3,17 +3,16 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answers, Chunk, Job
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
-from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError, counted
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from simplepcfg.data.inputs import Item
     from simplepcfg.linguistics.word_model import WordModel, WordSurprisal
 
-NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
 NOTHING = "NA"
 Cell = str | float | int | None  # of a table; JSON has numbers and null where text has digits and NA
@@ -35,25 +33,21 @@ IMPOSSIBLE = (
 INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class ScoreOptions:
     """Options of this command alone, which its help has first."""
 
-    run: Annotated[str, arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")]
-    surprisal: Annotated[bool, flag("--surprisal", "A table of every word's surprisal, in bits.")] = False
-    entropy: Annotated[bool, flag("--entropy", "With --surprisal, also next-word entropies, which take time.")] = False
-    depth: Annotated[bool, flag("--depth", "With --surprisal, also depths in the tree, which take time.")] = False
-    regions: Annotated[
-        bool, flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
-    ] = False
-    spillover: Annotated[int, opt("--spillover", "N", "Also surprisals of the N regions before.", min=0, max=20)] = 0
+    run: str = arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")
+    surprisal: bool = flag("--surprisal", "A table of every word's surprisal, in bits.")
+    entropy: bool = flag("--entropy", "With --surprisal, also next-word entropies, which take time.")
+    depth: bool = flag("--depth", "With --surprisal, also depths in the tree, which take time.")
+    regions: bool = flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
+    spillover: int = opt("--spillover", "N", "Also surprisals of the N regions before.", 0, min=0, max=20)
     json: Json = None
-    closed_vocabulary: Annotated[
-        bool, flag("--closed-vocabulary", "Unknown words count as <unk>, whatever their spelling.")
-    ] = False
+    closed_vocabulary: bool = flag("--closed-vocabulary", "Unknown words count as <unk>, whatever their spelling.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class ScoreRequest(SentencesRequest, ScoreOptions):
     """What to score, by what, and in which form."""
 

@@ -1,36 +1,22 @@
 """`simplepcfg serve`: a local page on which trained runs can be tried, and a JSON interface to them."""
 
 import socket
-from typing import Annotated
-
-import typer
 
 from simplepcfg.cli.options import Device, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.requests import arg, opt
 from simplepcfg.errors import InputError, ResourceError
 
-NAME = "serve"
 SUMMARY = "Open a local page to try runs on."
 DEFAULT_RUN = "english"  # what is served when no run is named
 
 
 def command(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="RUN...", help="Folders of trained runs.  [default: english]"),
-    ] = None,
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; beyond this machine: 0.0.0.0.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Where to listen; 0 takes any free one.")
-    ] = 8000,
-    max_words: Annotated[
-        int, typer.Option("--max-words", metavar="N", min=2, max=1000, help="The longest sentence that is answered.")
-    ] = 80,
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=0.1, help="Requests a second of one client, on average.")
-    ] = 50.0,
+    runs: list[str] | None = arg("RUN...", "Folders of trained runs.  [default: english]", None),
+    host: str = opt("--host", "ADDRESS", "Where to listen; beyond this machine: 0.0.0.0.", "127.0.0.1"),
+    port: int = opt("--port", "N", "Where to listen; 0 takes any free one.", 8000, min=0, max=65535),
+    max_words: int = opt("--max-words", "N", "The longest sentence that is answered.", 80, min=2, max=1000),
+    rate: float = opt("--rate", "N", "Requests a second of one client, on average.", 50.0, min=0.1),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

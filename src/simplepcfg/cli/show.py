@@ -1,6 +1,6 @@
 """`simplepcfg show`: what a run's symbols are used for."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, results_console, write_json, write_lines
@@ -13,18 +13,15 @@ if TYPE_CHECKING:
 
     from simplepcfg.inference.symbol_report import Child, SymbolReport, SymbolUse, Usage
 
-NAME = "show"
 SUMMARY = "Show what a run's symbols are used for."
 WIDEST_SPAN = 60  # characters of a span in the table; JSON has all of it
 
 
 def command(
-    run: Annotated[str, arg("RUN", "Folder of a trained run, or english.")],
-    text: Annotated[
-        str | None, arg("[TEXT]", "Sentences or trees to count uses on; - is standard input.", show_default=False)
-    ] = None,
-    top: Annotated[int, opt("--top", "K", "Show the K most used symbols of either kind.")] = 20,
-    least: Annotated[float, opt("--least", "USES", "Count symbols with at least so many expected uses.")] = 1.0,
+    run: str = arg("RUN", "Folder of a trained run, or english."),
+    text: str | None = arg("[TEXT]", "Sentences or trees to count uses on; - is standard input.", None),
+    top: int = opt("--top", "K", "Show the K most used symbols of either kind.", 20),
+    least: float = opt("--least", "USES", "Count symbols with at least so many expected uses.", 1.0),
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,

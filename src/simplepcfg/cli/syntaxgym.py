@@ -1,7 +1,7 @@
 """`simplepcfg test syntaxgym`: do surprisals of regions differ between conditions as predicted?"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.materials import Csv, models_and_files, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
@@ -16,9 +16,9 @@ SUMMARY = "Do surprisals of regions differ between conditions as predicted?"
 
 
 def command(
-    arguments: Annotated[
-        list[str], arg("RUN... SUITE.json...", "Run folders, n-gram models or LSTMs, and suites or folders of suites.")
-    ],
+    arguments: list[str] = arg(
+        "RUN... SUITE.json...", "Run folders, n-gram models or LSTMs, and suites or folders of suites."
+    ),
     json: Json = None,
     csv: Csv = None,
     device: Device = "auto",

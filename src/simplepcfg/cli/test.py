@@ -4,7 +4,6 @@ from simplepcfg.cli import minimal_pairs, reading_times, syntaxgym
 from simplepcfg.cli.progress import shows_progress
 from simplepcfg.cli.requests import group
 
-NAME = "test"
 SUMMARY = "Test runs on minimal pairs, test suites and reading times."
 
 app = group(

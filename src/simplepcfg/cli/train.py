@@ -4,22 +4,21 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.failures import is_follower
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, write_lines
-from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.runs.config.schema import RunConfig
     from simplepcfg.training.start import TrainingResult
 
-NAME = "train"
 SUMMARY = "Learn a grammar from text."
 DEMO = "demo"
 RAW_SETTINGS = ["data.raw=true", "data.tokenize=true"]
@@ -33,40 +32,27 @@ class Log(StrEnum):
     wandb = "wandb"
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class TrainRequest:
     """What to train, on what, and where."""
 
-    config: Annotated[str | None, arg("CONFIG", "A TOML file, or a built-in name such as sn-pcfg-128.")] = None
-    train: Annotated[
-        list[str] | None,
-        opt("--train", "FILE", "Text, one sentence a line (or trees; .gz too); a folder or pattern; repeatable."),
-    ] = None
-    valid: Annotated[str | None, opt("--valid", "FILE", "Validation text; otherwise 5 % is held out.")] = None
-    raw: Annotated[bool, flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")] = (
-        False
+    config: str | None = arg("CONFIG", "A TOML file, or a built-in name such as sn-pcfg-128.", None)
+    train: list[str] | None = opt(
+        "--train", "FILE", "Text, one sentence a line (or trees; .gz too); a folder or pattern; repeatable."
     )
-    language: Annotated[str | None, opt("--language", "CODE", "Of the text, such as fr.  [default: en]")] = None
-    out: Annotated[Path | None, opt("--out", "DIR", "Folder of the run.  [default: runs/NAME]")] = None
-    settings: Annotated[
-        list[str] | None, opt("--set", "KEY=VALUE", "Change one key, such as training.epochs=3; repeatable.")
-    ] = None
-    seed: Annotated[int | None, opt("--seed", "N", "The one source of every random draw.")] = None
-    teachers: Annotated[
-        list[str] | None, opt("--teacher", "RUN", "Learn from the span marginals of this run, too; repeatable.")
-    ] = None
-    seeds: Annotated[int | None, opt("--seeds", "K", "Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …")] = None
-    jobs: Annotated[int | None, opt("--jobs", "K", "With --seeds: train K runs at a time.  [default: 1]")] = None
+    valid: str | None = opt("--valid", "FILE", "Validation text; otherwise 5 % is held out.")
+    raw: bool = flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")
+    language: str | None = opt("--language", "CODE", "Of the text, such as fr.  [default: en]")
+    out: Path | None = opt("--out", "DIR", "Folder of the run.  [default: runs/NAME]")
+    settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key, such as training.epochs=3; repeatable.")
+    seed: int | None = opt("--seed", "N", "The one source of every random draw.")
+    teachers: list[str] | None = opt("--teacher", "RUN", "Learn from the span marginals of this run, too; repeatable.")
+    seeds: int | None = opt("--seeds", "K", "Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …")
+    jobs: int | None = opt("--jobs", "K", "With --seeds: train K runs at a time.  [default: 1]")
     device: Device = "auto"
-    resume: Annotated[
-        Path | None, opt("--resume", "DIR", "Go on with the run (or runs) in this folder, instead of CONFIG.")
-    ] = None
-    plan: Annotated[
-        bool, flag("--plan", "Print layout, memory, traffic and time of a step on training.mesh, and train nothing.")
-    ] = False
-    log: Annotated[
-        list[Log] | None, flag("--log", "Also write events for this program to show; repeatable.", show_default=False)
-    ] = None
+    resume: Path | None = opt("--resume", "DIR", "Go on with the run (or runs) in this folder, instead of CONFIG.")
+    plan: bool = flag("--plan", "Print layout, memory, traffic and time of a step on training.mesh, and train nothing.")
+    log: list[Log] | None = flag("--log", "Also write events for this program to show; repeatable.", None)
     quiet: Quiet = False
 
 
