@@ -34,6 +34,7 @@ from simplepcfg.ops.neural import (
 from simplepcfg.ops.products import mm_wide
 from simplepcfg.training import background_writer
 from simplepcfg.training.step.step import BatchGradientRunner, CapturedGradient
+from unfused_residual import unfused_backward, unfused_forward
 
 Change = tuple[object, str, object]  # an object, the name of its attribute, and the value in its place
 
@@ -82,21 +83,6 @@ def plain_networks(
             y = y + F.relu(F.linear(F.relu(F.linear(y, inner, inner_bias)), outer, outer_bias))
         outputs.append(y)
     return tuple(outputs)
-
-
-def unfused_networks(
-    table: Tensor, rows: Sequence[tuple[int, int]], weights: Sequence[Sequence[Tensor]]
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Compute ``fused_forward`` one network after the other, as the library does in other precisions."""
-    flat = [tensor for each in weights for tensor in each]
-    saved = residual._cast([table, *flat], torch.bfloat16)
-    outputs, kept = [], []
-    narrow = residual.split_by(saved[1:], [len(each) for each in weights])
-    for (start, stop), each in zip(rows, narrow, strict=True):
-        y, own = residual._forward(saved[0][start:stop], each)
-        outputs.append(y)
-        kept += own
-    return outputs, [*saved, *kept]
 
 
 def plain_exponentials(
@@ -200,7 +186,7 @@ STEP_PIECES = (
     Piece(
         "fused residual networks, against one after the other",
         (residual_fused, residual_kernels),
-        ((residual, "fused_forward", unfused_networks), (residual, "fused_backward", residual._plain_backward)),
+        ((residual, "fused_forward", unfused_forward), (residual, "fused_backward", unfused_backward)),
     ),
     Piece(
         "softmax kernels, against PyTorch",

@@ -1,4 +1,4 @@
-"""Several residual networks over rows of one table of embeddings, with a hand-written backward pass.
+"""Several residual networks over rows of one table of embeddings.
 
 A network has one of two forms, depending on the number of its weights:
 
@@ -6,11 +6,12 @@ A network has one of two forms, depending on the number of its weights:
 - a residual network, y = W x + b and then for each block y ← y + ReLU(V ReLU(U y + p) + q), has W, b, then U, p, V, q
   for each block.
 
-All networks of one call read the same table, so that the gradient of the table is accumulated in one buffer, instead of
-as a sum of slices that are padded with zeros.
+In bfloat16 on a GPU both passes are hand-written; see ``residual_fused.py``. Otherwise the backward pass computes the
+forward pass again, under autograd, because autograd alone would not multiply backwards in the given precision.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,15 +19,8 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_residual_network
-from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_residual_layer, split_by
-from simplepcfg.ops.products import (
-    add_mm_wide,
-    check_precision,
-    matrix_mode,
-    mm_wide,
-    runs_fused,
-    wide_type,
-)
+from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, split_by
+from simplepcfg.ops.products import check_precision, matrix_mode, runs_fused
 
 
 def residual_networks(
@@ -73,16 +67,11 @@ class _ResidualNetworks(torch.autograd.Function):
         fused: bool,
         *flat: Tensor,
     ) -> tuple[Tensor, ...]:
-        outputs: list[Tensor]
         with matrix_mode(precision, table.device):
             if fused:
                 outputs, saved = fused_forward(table, rows, split_by(flat, counts))
             else:
-                outputs, saved = [], _cast([table, *flat], wide_type(table.dtype))
-                for (start, stop), weights in zip(rows, split_by(saved[1:], counts), strict=True):
-                    y, kept = _forward(saved[0][start:stop], weights)
-                    outputs.append(y)
-                    saved += kept
+                outputs, saved = list(_naive(rows, counts, table.detach(), *(each.detach() for each in flat))), []
         ctx.save_for_backward(table, *flat, *saved)
         ctx.settings = rows, counts, precision, fused
         ctx.set_materialize_grads(False)
@@ -93,110 +82,18 @@ class _ResidualNetworks(torch.autograd.Function):
         rows, counts, precision, fused = ctx.settings
         count = 1 + sum(counts)
         given, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-        if torch.is_grad_enabled():
-            needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[5:]]
-
-            def naive(table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
-                parts = zip(rows, split_by(flat, counts), strict=True)
-                return tuple(naive_residual_network(table[start:stop], weights) for (start, stop), weights in parts)
-
-            by_table, *by_flat = differentiable_gradients(naive, given, needs, grads)
-            return by_table, None, None, None, None, *by_flat
-        with matrix_mode(precision, saved[0].device):
-            by_table, by_weights = (fused_backward if fused else _plain_backward)(saved, rows, counts, grads)
-        flat = [tensor for each in by_weights for tensor in each]
-        by_flat = [None if one is None else one.to(two.dtype) for one, two in zip(flat, given[1:], strict=True)]
-        return by_table.to(given[0].dtype), None, None, None, None, *by_flat
+        if fused and not torch.is_grad_enabled():
+            with matrix_mode(precision, saved[0].device):
+                by_table, by_weights = fused_backward(saved, rows, counts, grads)
+            flat = [tensor for each in by_weights for tensor in each]
+            by_flat = [None if one is None else one.to(two.dtype) for one, two in zip(flat, given[1:], strict=True)]
+            return by_table.to(given[0].dtype), None, None, None, None, *by_flat
+        needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[5:]]
+        with matrix_mode(precision, given[0].device):
+            by_table, *by_flat = differentiable_gradients(partial(_naive, rows, counts), given, needs, grads)
+        return by_table, None, None, None, None, *by_flat
 
 
-def _plain_backward(
-    saved: Sequence[Tensor], rows: Sequence[Rows], counts: Sequence[int], grads: Sequence[Tensor | None]
-) -> tuple[Tensor, list[list[Tensor | None]]]:
-    """Compute the gradients of the table and of the weights of every network, one network after the other."""
-    table, count = saved[0], 1 + sum(counts)
-    weights = split_by(saved[1:count], counts)
-    kept = split_by(saved[count:], [_kept_count(number) for number in counts])
-    by_table = torch.empty_like(table, memory_format=torch.contiguous_format)
-    by_weights: list[list[Tensor | None]] = [[None] * number for number in counts]
-    # A network over the whole table comes first: it writes the gradient to which the others add.
-    whole = (0, table.shape[0])
-    order = sorted(range(len(rows)), key=lambda k: rows[k] != whole or grads[k] is None)
-    if rows[order[0]] != whole or grads[order[0]] is None:
-        by_table.zero_()
-    for place, k in enumerate(order):
-        grad, part = grads[k], slice(*rows[k])
-        if grad is None:
-            continue
-        grad = grad.contiguous()
-        first, by_weights[k] = _backward(table[part], weights[k], kept[k], grad)
-        if place == 0 and rows[k] == whole:
-            mm_wide(first, weights[k][0], by_table)
-        else:
-            add_mm_wide(by_table[part], first, weights[k][0])
-        if is_residual_layer(weights[k]):  # the residual connection passes the gradient on unchanged
-            by_table[part] += grad
-    return by_table, by_weights
-
-
-def _kept_count(weights: int) -> int:
-    """Return how many tensors `_forward` keeps for the backward pass: one for a layer, three for each block."""
-    return 1 if weights == 2 else 3 * (weights - 2) // 4
-
-
-def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Return the output, and for backward a layer's activation, or the input and both activations of each block."""
-    if is_residual_layer(weights):
-        activation = torch._addmm_activation(weights[1], x, weights[0].T)  # product, bias and ReLU in one kernel
-        return x + activation, [activation]
-    y = torch.addmm(weights[1], x, weights[0].T)
-    kept = []
-    for inner, inner_bias, outer, outer_bias in split_by(weights[2:], [4] * (len(weights) // 4)):
-        middle = torch._addmm_activation(inner_bias, y, inner.T)
-        last = torch._addmm_activation(outer_bias, middle, outer.T)
-        kept += [y, middle, last]
-        y = y + last
-    return y, kept
-
-
-def _backward(
-    x: Tensor, weights: Sequence[Tensor], kept: Sequence[Tensor], grad: Tensor
-) -> tuple[Tensor, list[Tensor | None]]:
-    """Compute the gradient of the first linear layer's output, and the gradients of the weights."""
-    if is_residual_layer(weights):
-        grad, by_bias = _relu_backward(grad, kept[0])
-        return grad, [_weight_gradient(grad, x), by_bias]
-    by_blocks: list[Tensor | None] = []
-    blocks = len(weights) // 4
-    own = False  # whether ``grad`` may be modified in place
-    for block in reversed(range(blocks)):
-        inner, _, outer, _ = weights[2 + 4 * block : 6 + 4 * block]
-        y, middle, last = kept[3 * block : 3 * block + 3]
-        by_last, by_outer_bias = _relu_backward(grad, last)
-        by_outer = _weight_gradient(by_last, middle)
-        by_middle, by_inner_bias = _relu_backward(torch.mm(by_last, outer), middle)
-        by_inner = _weight_gradient(by_middle, y)
-        grad = grad.addmm_(by_middle, inner) if own else torch.addmm(grad, by_middle, inner)
-        own = True
-        by_blocks = [by_inner, by_inner_bias, by_outer, by_outer_bias, *by_blocks]
-    return grad, [_weight_gradient(grad, x), grad.sum(0), *by_blocks]
-
-
-def _weight_gradient(by_output: Tensor, of_input: Tensor) -> Tensor:
-    out = by_output.new_empty(by_output.shape[1], of_input.shape[1], dtype=wide_type(by_output.dtype))
-    return mm_wide(by_output.T, of_input, out)
-
-
-def _relu_backward(grad: Tensor, activation: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the gradient of a ReLU's input, and its column sums."""
-    grad = torch.ops.aten.threshold_backward(grad, activation, 0)
-    return grad, grad.sum(0)
-
-
-def _cast(tensors: Sequence[Tensor], kind: torch.dtype) -> list[Tensor]:
-    """Convert all tensors to one dtype, in one launch."""
-    given = [tensor.detach() for tensor in tensors]
-    if all(tensor.dtype == kind for tensor in given):
-        return given
-    made = [torch.empty_like(tensor, dtype=kind, memory_format=torch.contiguous_format) for tensor in given]
-    torch._foreach_copy_(made, given)
-    return made
+def _naive(rows: Sequence[Rows], counts: Sequence[int], table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
+    parts = zip(rows, split_by(flat, counts), strict=True)
+    return tuple(naive_residual_network(table[start:stop], weights) for (start, stop), weights in parts)
