@@ -11,6 +11,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
 from simplepcfg.inference.labelled_trees import sample_blocks
 from simplepcfg.models.compound import CompoundConfig, CompoundModel, Posterior, SentenceEncoder
+from simplepcfg.models.cpcfg import CPCFGConfig
 
 WORDS = torch.tensor([[1, 2, 3, 1], [3, 3, 1, 0], [2, 1, 0, 0]])
 LENGTHS = torch.tensor([4, 3, 2])
@@ -200,4 +201,4 @@ def test_what_cannot_be_asked_is_refused(model: TinyCompound) -> None:
     with pytest.raises(InputError, match="samples = 0"):
         model.importance_log_likelihood(WORDS, LENGTHS, samples=0, generator=torch.Generator())
     with pytest.raises(InputError, match=r"model.latent = 0"):
-        CompoundConfig(latent=0).check_compound()
+        CPCFGConfig(latent=0)

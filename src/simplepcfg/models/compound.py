@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.emissions import check_word_ids
-from simplepcfg.models.settings import check_sizes, setting
+from simplepcfg.models.settings import setting
 from simplepcfg.ops.arguments import lengths_tensor
 from simplepcfg.ops.shards import Shards
 
@@ -21,10 +21,6 @@ class CompoundConfig:
 
     latent: int = setting(64, "Width of the sentence vector z.")
     encoder: int = setting(512, "Width of the encoder's word embeddings and LSTM, each way.")
-
-    def check_compound(self) -> None:
-        """Raise InputError for a size that no model can have."""
-        check_sizes(self, "latent", "encoder")
 
 
 @dataclass(frozen=True, slots=True)

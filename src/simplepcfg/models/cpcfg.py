@@ -22,10 +22,6 @@ class CPCFGConfig(CompoundConfig, DensePCFGConfig):
 
     kind: Literal["c-pcfg"] = setting("c-pcfg", "Which model.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_compound()
-
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch, in which each sentence has its own rules and emissions."""
         return self.sizes_of(grammars=batch)

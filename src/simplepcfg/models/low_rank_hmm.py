@@ -11,7 +11,7 @@ from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig, NeuralHMM
 from simplepcfg.models.settings import ModelSizes, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
-from simplepcfg.models.step_dropout import select_rows, select_tables
+from simplepcfg.models.step_dropout import active_dropout, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers
@@ -71,10 +71,12 @@ class LowRankHMM(NeuralHMM):
         """Return the model of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
         symbols, _, word_embeddings = select_tables(self)
-        kernel = self._step_features()
+        dropout = active_dropout(self)
+        rows = dropout.kernel_rows
+        kernel = self.features if rows is None else self.features.index_select(0, rows)
         if self.config.released:
-            source, target = symbols, select_rows(self, self.next_symbols)
-            emitting = apply_network(self.emission, select_rows(self, self.emitting_symbols), precision)
+            source, target = symbols, dropout.table(self.next_symbols)
+            emitting = apply_network(self.emission, dropout.table(self.emitting_symbols), precision)
         else:
             networks = (self.first, self.source, self.target, self.emission)
             first, source, target, emitting = apply_networks(symbols, networks, precision)  # type: ignore[arg-type]
@@ -95,12 +97,6 @@ class LowRankHMM(NeuralHMM):
             start = self._released_start(features, weight, out_of, target)
         emissions = make_emissions(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, (into, out_of), emissions, precision)
-
-    def _step_features(self) -> Tensor:
-        """Return W, or the rows of it that take part in a step."""
-        dropout = self.step_dropout if self.training else None
-        rows = None if dropout is None else dropout.kernel_rows
-        return self.features if rows is None else self.features.index_select(0, rows)
 
     def _released_start(self, features: Tensor, weight: Tensor, out_of: Tensor, target: Tensor) -> Tensor:
         """Return start[s] ∝ φ(f1(w_S)) · φ(b_s) exp(−‖b_s‖² / 2), [S]: choose a feature, then a state.

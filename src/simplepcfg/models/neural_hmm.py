@@ -11,61 +11,28 @@ from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualBlock, ResidualNetwork, initialise
-from simplepcfg.models.settings import (
-    KindConfig,
-    ModelSizes,
-    check_deviation,
-    check_networks,
-    check_sizes,
-    check_vocabulary,
-    setting,
-)
+from simplepcfg.models.settings import ModelSizes, ResidualConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
-from simplepcfg.models.step_dropout import StepDropout, select_rows, select_tables
+from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
 from simplepcfg.ops.neural import row_softmax, rule_softmax
 
 BLOCKS = 2  # residual blocks of every network
 
 
 @dataclass(frozen=True, kw_only=True)
-class HiddenMarkovConfig(KindConfig):
+class HiddenMarkovConfig(ResidualConfig):
     """Sizes of a hidden Markov model."""
 
     needs_eos: ClassVar[bool] = True  # A sentence ends with the word <eos>: the chain itself has no end.
 
     states: int = setting(16384, "Number of hidden states, S.")
     embedding: int = setting(256, "Width of embeddings and networks.")
-    networks: Literal["released", "residual"] = setting(
-        "released",
-        "`released`: those of the authors' program. `residual`: residual networks, which read fewer tables.",
-    )
-    rms_norm: bool = setting(
-        False,
-        "RMS normalisation of the networks' outputs, with learned gains; for model.networks = `residual`.",
-    )
-    init_logit_std: float = setting(
-        0.0,
-        "Initial standard deviation of the logits, for model.networks = `residual`; 0 takes Xavier-normal embeddings.",
-    )
 
     def __post_init__(self) -> None:
-        check_sizes(self, "states", "embedding")
-        check_deviation(self)
-        check_networks(self)
-        if (rank := getattr(self, "rank", None)) is not None:
-            check_sizes(self, "rank")
-            if rank > self.states:
-                raise InputError(f"model.rank = {rank}; it must be at most model.states = {self.states}")
-
-    @property
-    def released(self) -> bool:
-        """Whether the networks are those of the authors' program."""
-        return self.networks == "released"
-
-
-def released_emission_network(size: int) -> nn.Sequential:
-    """Return the emission network of the released HMM and LHMM: residual blocks without a linear layer first."""
-    return nn.Sequential(*(ResidualBlock(size) for _ in range(BLOCKS)))
+        super().__post_init__()
+        rank = getattr(self, "rank", 0)
+        if rank > self.states:
+            raise InputError(f"model.rank = {rank}; it must be at most model.states = {self.states}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +88,7 @@ class NeuralHMM(ExactModel):
         if config.released:
             self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
             self.emitting_symbols = nn.Parameter(torch.empty(config.states, size))  # c
-            self.emission: nn.Sequential = released_emission_network(size)  # f4
+            self.emission = nn.Sequential(*(ResidualBlock(size) for _ in range(BLOCKS)))  # f4
             initialise(self, "xavier_uniform")
             nn.init.normal_(self.start)
         else:
@@ -145,8 +112,9 @@ class NeuralHMM(ExactModel):
         precision = self.precision if self.training else None
         symbols, _, word_embeddings = select_tables(self)
         if self.config.released:
-            source, target = symbols, select_rows(self, self.next_symbols)
-            emitting = apply_network(self.emission, select_rows(self, self.emitting_symbols), precision)
+            dropout = active_dropout(self)
+            source, target = symbols, dropout.table(self.next_symbols)
+            emitting = apply_network(self.emission, dropout.table(self.emitting_symbols), precision)
             (first,) = apply_networks(self.start, [self.first], precision)
             start = rule_softmax(target @ first[0].to(target.dtype))
         else:

@@ -10,7 +10,7 @@ from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_deviation, check_sizes, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import make_emissions, make_word_bias
 from simplepcfg.ops.neural import rule_softmax
 
@@ -26,14 +26,6 @@ class DensePCFGConfig(SymbolConfig):
     nonterminals: int = setting(30, "Number of nonterminals, N.")
     preterminals: int = setting(60, "Number of preterminals, P.")
     embedding: int = setting(256, "Width of embeddings and networks.")
-    init_logit_std: float = setting(
-        0.0,
-        "Initial standard deviation of the logits; 0 takes the authors' initialisation.",
-    )
-
-    def __post_init__(self) -> None:
-        check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_deviation(self)
 
     def sizes_of(self, grammars: int) -> ModelSizes:
         """Return the tensor sizes of a batch with the rules and emissions of so many grammars."""

@@ -14,7 +14,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig
 from simplepcfg.models.settings import ModelSizes, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_networks, make_emissions
-from simplepcfg.models.step_dropout import StepDropout, select_rows, select_tables
+from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
 
 
@@ -99,28 +99,18 @@ class RankHMM(ExactModel):
         """Return start [S], U [S, r], V [r, S], and the features of ranks [r, D] and words [V − 1, D] for emissions."""
         precision = self.precision if self.training else None
         symbols, _, words = select_tables(self)
-        next_symbols, ranks = select_rows(self, self.next_symbols), self._drop_features(self.ranks)
+        dropout = active_dropout(self)
+        next_symbols, ranks = dropout.table(self.next_symbols), dropout.drop_features(self.ranks)
         if self.config.released:
-            (first,) = apply_networks(self._start_rows(), [self.first], precision)
-            emitting = self._drop_features(self.emitting_ranks)
+            # Logit dropout drops the same share of the numbers of c, as the authors do.
+            start_symbols = F.dropout(dropout.table(self.start_symbols), dropout.logits)
+            (first,) = apply_networks(start_symbols, [self.first], precision)
+            emitting = dropout.drop_features(self.emitting_ranks)
             (words,) = apply_networks(words, [self.emission], precision)
         else:
             (first,) = apply_networks(symbols, [self.first], precision)
             (emitting,) = apply_networks(ranks, [self.emission], precision)
         start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
-        into = self._drop_logits(row_softmax(symbols, ranks, precision=precision, least=LEAST_FACTOR))
-        out_of = self._drop_logits(row_softmax(ranks, next_symbols, precision=precision, least=LEAST_FACTOR))
+        into = dropout.drop_logits(row_softmax(symbols, ranks, precision=precision, least=LEAST_FACTOR))
+        out_of = dropout.drop_logits(row_softmax(ranks, next_symbols, precision=precision, least=LEAST_FACTOR))
         return start, into, out_of, emitting, words
-
-    def _start_rows(self) -> Tensor:
-        """Return c as the step uses it; logit dropout drops the same share of its numbers, as the authors do."""
-        rows = select_rows(self, self.start_symbols)
-        share = self.step_dropout.logits if self.training and self.step_dropout is not None else 0.0
-        return F.dropout(rows, share) if share else rows
-
-    def _drop_features(self, table: Tensor) -> Tensor:
-        """Return a table without rows for states as the step uses it."""
-        return table if self.step_dropout is None or not self.training else self.step_dropout.drop_features(table)
-
-    def _drop_logits(self, factor: Tensor) -> Tensor:
-        return factor if self.step_dropout is None or not self.training else self.step_dropout.drop_logits(factor)

@@ -11,53 +11,26 @@ from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.settings import (
-    ModelSizes,
-    SymbolConfig,
-    check_deviation,
-    check_networks,
-    check_sizes,
-    check_vocabulary,
-    setting,
-)
+from simplepcfg.models.settings import ModelSizes, ResidualConfig, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions, make_word_bias
-from simplepcfg.models.step_dropout import StepDropout, select_tables
+from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
 
 BLOCKS = 2  # residual blocks of every residual network
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankPCFGConfig(SymbolConfig):
+class RankPCFGConfig(ResidualConfig, SymbolConfig):
     """Sizes of a rank-PCFG."""
 
     kind: Literal["rank-pcfg"] = setting("rank-pcfg", "Which model.")
     rank: int = setting(128, "Rank of the rules, R.")
-    embedding: int = setting(512, "Width of embeddings and networks.")
     networks: Literal["released", "residual"] = setting(
         "released",
         "`released`: those of the authors' program: a linear layer and a ReLU for each factor, "
         "one table of ranks, a bias for each word. `residual`: a residual network for each part, two tables of "
         "ranks, no bias.",
     )
-    rms_norm: bool = setting(
-        False,
-        "RMS normalisation of the networks' outputs, with learned gains; for model.networks = `residual`.",
-    )
-    init_logit_std: float = setting(
-        0.0,
-        "Initial standard deviation of the logits, for model.networks = `residual`; 0 takes Xavier-normal embeddings.",
-    )
-
-    def __post_init__(self) -> None:
-        check_sizes(self, "nonterminals", "preterminals", "rank", "embedding")
-        check_deviation(self)
-        check_networks(self)
-
-    @property
-    def released(self) -> bool:
-        """Whether the networks are those of the authors' program."""
-        return self.networks == "released"
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch; the chart is over ranks."""
@@ -155,10 +128,8 @@ class RankPCFG(ExactModel):
 
     def _released_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
         """Return the logits of the root and the features of parents, left children, right children and preterminals."""
-        dropout = self.step_dropout if self.training else None
-        outputs: list[Tensor] = [self.root_scores.weight, self.root_scores.bias]
-        if dropout is not None:
-            outputs = [dropout.first_rows(table) for table in outputs]
+        first_rows = active_dropout(self).first_rows
+        outputs = [first_rows(self.root_scores.weight), first_rows(self.root_scores.bias)]
         (start,) = apply_networks(self.start, [self.root], precision)
         root = F.linear(start[0].to(outputs[0].dtype), *outputs)
         parents = apply_network(self.parent, symbols[:split], precision)

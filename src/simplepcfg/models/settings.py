@@ -1,12 +1,17 @@
 """Settings of models: fields with their description for the page of keys, base classes, checks, and tensor sizes."""
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from simplepcfg.errors import InputError
 
 T = TypeVar("T")
+# Keys that are counts or widths, and those that are standard deviations.
+SIZES = ("nonterminals", "preterminals", "states", "rank", "embedding", "latent", "encoder")
+DEVIATIONS = ("init_logit_std", "init_emission_logit_std")
+# A matrix with this many rows and columns fits no machine, so that a larger number is a mistake.
+SIZE_LIMIT = 2**24
 
 
 def setting(default: T, description: str) -> T:
@@ -16,12 +21,22 @@ def setting(default: T, description: str) -> T:
 
 @dataclass(frozen=True, kw_only=True)
 class KindConfig:
-    """Base of all configurations of models."""
+    """Base of all configurations of models, which raises InputError for values that no model can have."""
 
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
 
     kind: str
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in SIZES:
+                _check_size(each.name, value)
+            elif each.name in DEVIATIONS and not (value >= 0 and math.isfinite(value)):
+                raise InputError(f"model.{each.name} = {value}; it must be finite and at least 0")
+            elif get_origin(each.type) is Literal and value not in get_args(each.type):
+                raise InputError(f"model.{each.name} = {value!r}; take {' or '.join(get_args(each.type))}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +46,41 @@ class SymbolConfig(KindConfig):
     nonterminals: int = setting(128, "Number of nonterminals, N.")
     preterminals: int = setting(256, "Number of preterminals, P.")
     embedding: int = setting(512, "Width of embeddings and networks.")
+    init_logit_std: float = setting(
+        0.0, "Initial standard deviation of the logits; 0 takes the authors' initialisation."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualConfig(KindConfig):
+    """Settings of a model that has the networks of its authors' program, or this package's residual networks."""
+
+    networks: Literal["released", "residual"] = setting(
+        "released",
+        "`released`: those of the authors' program. `residual`: residual networks, which read fewer tables.",
+    )
+    rms_norm: bool = setting(
+        False, "RMS normalisation of the networks' outputs, with learned gains; for model.networks = `residual`."
+    )
+    init_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the logits, for model.networks = `residual`; 0 takes Xavier-normal embeddings.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("rms_norm", "init_logit_std"):
+            value = getattr(self, name)
+            if value and self.released:
+                raise InputError(
+                    f"model.{name} = {str(value).lower()} is a setting of residual networks; set "
+                    f"model.networks=residual, or leave model.{name} out"
+                )
+
+    @property
+    def released(self) -> bool:
+        """Whether the networks are those of the authors' program."""
+        return self.networks == "released"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,46 +108,11 @@ class ModelSizes:
         return replace(self, rule_gradient=True, **parts)
 
 
-# A matrix with this many rows and columns fits no machine, so that a larger number is a mistake.
-SIZE_LIMIT = 2**24
-
-
-def check_sizes(config: object, *names: str) -> None:
-    """Raise InputError if a count or width of these names is below 1 or above every plausible size."""
-    for name in names:
-        value = getattr(config, name)
-        if value < 1:
-            raise InputError(f"model.{name} = {value}; it must be at least 1")
-        if value >= SIZE_LIMIT:
-            raise InputError(f"model.{name} = {value}; it must be below {SIZE_LIMIT}")
-
-
-def check_deviation(config: object, name: str = "init_logit_std") -> None:
-    """Raise InputError if a standard deviation is negative or not finite."""
-    value = getattr(config, name)
-    if not (value >= 0 and math.isfinite(value)):
-        raise InputError(f"model.{name} = {value}; it must be finite and at least 0")
-
-
-def check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
-    """Raise InputError if a value is none of the choices."""
-    value = getattr(config, name)
-    if value not in choices:
-        raise InputError(f"model.{name} = {value!r}; take {' or '.join(choices)}")
-
-
-def check_networks(config: Any) -> None:
-    """Raise InputError for unknown `networks`, or for settings of residual networks where `networks` is "released"."""
-    check_choice(config, "networks", ("released", "residual"))
-    if config.networks == "residual":
-        return
-    for name in ("rms_norm", "init_logit_std"):
-        value = getattr(config, name)
-        if value:
-            raise InputError(
-                f"model.{name} = {str(value).lower()} is a setting of residual networks; set model.networks=residual, "
-                f"or leave model.{name} out"
-            )
+def _check_size(name: str, value: int) -> None:
+    if value < 1:
+        raise InputError(f"model.{name} = {value}; it must be at least 1")
+    if value >= SIZE_LIMIT:
+        raise InputError(f"model.{name} = {value}; it must be below {SIZE_LIMIT}")
 
 
 def check_vocabulary(size: int) -> None:

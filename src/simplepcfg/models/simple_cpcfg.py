@@ -12,15 +12,7 @@ from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.settings import (
-    ModelSizes,
-    SymbolConfig,
-    check_choice,
-    check_deviation,
-    check_sizes,
-    check_vocabulary,
-    setting,
-)
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import (
     apply_networks,
     bf16_autocast,
@@ -48,16 +40,6 @@ class SimpleCPCFGConfig(CompoundConfig, SymbolConfig):
         False,
         "RMS normalisation of the networks' outputs, with learned gains, which bounds the growth of logits.",
     )
-    init_logit_std: float = setting(
-        0.0,
-        "Initial standard deviation of the logits; 0 takes the authors' initialisation.",
-    )
-
-    def __post_init__(self) -> None:
-        check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_choice(self, "networks", ("released", "paper"))
-        check_deviation(self)
-        self.check_compound()
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch, in which each sentence has its own rules and emissions."""

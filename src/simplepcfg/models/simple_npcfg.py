@@ -14,17 +14,9 @@ from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import initialise_dedicated_preterminals, set_initial_logit_std
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.settings import (
-    ModelSizes,
-    SymbolConfig,
-    check_choice,
-    check_deviation,
-    check_sizes,
-    check_vocabulary,
-    setting,
-)
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions, root_probabilities
-from simplepcfg.models.step_dropout import StepDropout, select_tables
+from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
 from simplepcfg.ops.neural import rule_probabilities
 from simplepcfg.ops.neural.feature_inside import inside_of_features
 from simplepcfg.ops.shards import Shards
@@ -73,10 +65,7 @@ class SimpleNPCFGConfig(SymbolConfig):
     )
 
     def __post_init__(self) -> None:
-        check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_choice(self, "networks", ("released", "paper"))
-        check_deviation(self)
-        check_deviation(self, "init_emission_logit_std")
+        super().__post_init__()
         if self.init_emission_logit_std and not (self.rms_norm and self.init_logit_std):
             raise InputError(
                 f"model.init_emission_logit_std = {self.init_emission_logit_std} needs RMS normalisation and logits of "
@@ -228,8 +217,7 @@ class SimpleNPCFG(ExactModel):
         """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""
         if self.config.networks == "released":
             return nonterminals @ self.start[0]
-        dropout = self.step_dropout if self.training else None
-        outputs = self.root_embeddings if dropout is None else dropout.first_rows(self.root_embeddings)
+        outputs = active_dropout(self).first_rows(self.root_embeddings)
         (features,) = apply_networks(self.start, [self.root], precision)
         return outputs @ features[0].to(outputs.dtype)
 

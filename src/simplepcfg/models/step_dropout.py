@@ -23,9 +23,9 @@ class StepDropout:
     kernel_rows: Tensor | None = None  # rows of the table of an LHMM's kernel features that take part; None keeps all
     logits: float = 0.0  # share of the single logits of a Rank HMM's factors that are set to −∞
 
-    def rows(self, table: Tensor) -> Tensor:
-        """Return the rows of the kept symbols, of a table with one row for each symbol."""
-        return table if self.kept is None else table.index_select(0, self.kept)
+    def table(self, table: Tensor) -> Tensor:
+        """Return the rows of the kept symbols, of a table with one row for each symbol, with dropout of features."""
+        return self.drop_features(table if self.kept is None else table.index_select(0, self.kept))
 
     def first_rows(self, table: Tensor) -> Tensor:
         """Return the rows of the kept symbols, of a table with one row for each symbol of the first group only."""
@@ -62,16 +62,14 @@ class SupportsDropout(Protocol):
         ...
 
 
+def active_dropout(model: SupportsDropout) -> StepDropout:
+    """Return the dropout of a training step; in evaluation one that leaves nothing out."""
+    if model.training and model.step_dropout is not None:
+        return model.step_dropout
+    return StepDropout(model.symbol_groups)
+
+
 def select_tables(model: SupportsDropout) -> tuple[Tensor, tuple[int, ...], Tensor]:
     """Return symbol embeddings, the number of symbols of each group, and word embeddings, as the step uses them."""
-    dropout = model.step_dropout if model.training else None
-    if dropout is None:
-        return model.symbols, model.symbol_groups, model.word_embeddings
-    symbols = dropout.drop_features(dropout.rows(model.symbols))
-    return symbols, dropout.counts, dropout.drop_features(model.word_embeddings)
-
-
-def select_rows(model: SupportsDropout, table: Tensor) -> Tensor:
-    """Return another table with one row for each symbol, as the step uses it."""
-    dropout = model.step_dropout if model.training else None
-    return table if dropout is None else dropout.drop_features(dropout.rows(table))
+    dropout = active_dropout(model)
+    return dropout.table(model.symbols), dropout.counts, dropout.drop_features(model.word_embeddings)

@@ -11,7 +11,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.rank_pcfg import rank_rules
-from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_deviation, check_sizes, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import make_emissions
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
 
@@ -27,14 +27,6 @@ class TensorPCFGConfig(SymbolConfig):
     preterminals: int = setting(500, "Number of preterminals, P.")
     rank: int = setting(500, "Rank of the rules, R.")
     embedding: int = setting(256, "Width of embeddings and networks.")
-    init_logit_std: float = setting(
-        0.0,
-        "Initial standard deviation of the logits; 0 takes the authors' initialisation.",
-    )
-
-    def __post_init__(self) -> None:
-        check_sizes(self, "nonterminals", "preterminals", "rank", "embedding")
-        check_deviation(self)
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch; the chart is over ranks."""

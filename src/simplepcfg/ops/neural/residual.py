@@ -90,8 +90,8 @@ class _ResidualNetworks(torch.autograd.Function):
             return by_table.to(given[0].dtype), None, None, None, None, *by_flat
         needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[5:]]
         with matrix_mode(precision, given[0].device):
-            by_table, *by_flat = differentiable_gradients(partial(_naive, rows, counts), given, needs, grads)
-        return by_table, None, None, None, None, *by_flat
+            first, *rest = differentiable_gradients(partial(_naive, rows, counts), given, needs, grads)
+        return first, None, None, None, None, *rest
 
 
 def _naive(rows: Sequence[Rows], counts: Sequence[int], table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
