@@ -39,15 +39,17 @@ Change a key of a built-in configuration on the command line:
 
 In a file each section below is a table; in the environment a key is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable
 `SIMPLEPCFG_…` that names no key is refused. Command line beats environment beats file beats default. Paths are relative
-to the folder from which the command is run. `python benchmarks/render.py` writes this page."""
+to the folder from which the command is run. Defaults show the type: `3` is a whole number, `3.0` any number.
+`python benchmarks/render.py` writes this page."""
 
 
-HEADER = ("| key | type | default | meaning |", "|---|---|---|---|")
-MODEL_HEADER = ("| key | kinds | type | default | meaning |", "|---|---|---|---|---|")
+HEADER = ("| key | default | meaning |", "|---|---|---|")
+MODEL_HEADER = ("| key | kinds | default | meaning |", "|---|---|---|---|")
+MANY = 5  # So many values to choose from are counted, not listed.
 
 
 def config_reference() -> str:
-    """Return the page as Markdown: one table for each group of keys, with type, limits, default and meaning."""
+    """Return the page as Markdown: one table for each group of keys, with default, limits and meaning."""
     groups: dict[str, list[Key]] = {}
     for key in all_keys():
         groups.setdefault(key.name.rpartition(".")[0], []).append(key)
@@ -60,11 +62,7 @@ def config_reference() -> str:
             parts += _model_rows(keys)
         else:
             about = ((keys[0].owner if table else RunConfig).__doc__ or "").strip().splitlines()[0]
-            parts += [
-                f"{about}\n",
-                *HEADER,
-                *(_row(f"`{key.name}`", _type_of(key), _default(key), key) for key in keys),
-            ]
+            parts += [f"{about}\n", *HEADER, *(_row(f"`{key.name}`", _default(key), key) for key in keys)]
     return "\n".join(parts) + "\n"
 
 
@@ -72,27 +70,26 @@ def _model_rows(keys: list[Key]) -> list[str]:
     """Return a row for each key of models, or several where it means different things to different kinds."""
     kinds = {config: kind for kind, config in KINDS.items()}
     names = list(dict.fromkeys(key.name for key in keys))
-    alike: dict[tuple[str, str, str], list[Key]] = {}
+    alike: dict[tuple[str, str], list[Key]] = {}
     for key in sorted(keys, key=lambda key: names.index(key.name)):
-        kind_of_type = "text" if key.name == "model.kind" else _type_of(key)
-        alike.setdefault((key.name, kind_of_type, _meaning(key)), []).append(key)
+        alike.setdefault((key.name, _meaning(key)), []).append(key)
     rows = []
-    for (name, type_, _), same in alike.items():
+    for (name, _), same in alike.items():
         owners: dict[str, list[str]] = {}
         for key in same:
-            owners.setdefault(_default(key), []).append(kinds[key.owner])
+            default = _toml(key.default) if name == "model.kind" else _default(key)
+            owners.setdefault(default, []).append(kinds[key.owner])
         if len(owners) == 1 or name == "model.kind":
             default = next(iter(owners))
         else:
             default = "; ".join(f"{value} ({', '.join(of)})" for value, of in owners.items())
-        of_all = len(same) == len(kinds)
-        which = "all" if of_all else ", ".join(kinds[key.owner] for key in same)
-        rows.append(_row(f"`{name}` | {which}", type_, default, same[0]))
+        which = "all" if len(same) == len(kinds) else ", ".join(kinds[key.owner] for key in same)
+        rows.append(_row(f"`{name}` | {which}", default, same[0]))
     return rows
 
 
-def _row(name: str, type_: str, default: str, key: Key) -> str:
-    cells = [cell.replace("|", "\\|").replace("\n", " ") for cell in (type_, default, _meaning(key))]
+def _row(name: str, default: str, key: Key) -> str:
+    cells = [cell.replace("|", "\\|").replace("\n", " ") for cell in (default, _meaning(key))]
     return "| " + " | ".join([name, *cells]) + " |"
 
 
@@ -100,13 +97,18 @@ def _meaning(key: Key) -> str:
     return key.description or INHERITED.get(key.name, "")
 
 
-def _type_of(key: Key) -> str:
-    return _type(key.annotation) + _limits(key.limits)
-
-
 def _default(key: Key) -> str:
-    """Return the default as TOML, or in words where there is none."""
-    return "required" if key.default is REQUIRED else "none" if key.default is None else _toml(key.default)
+    """Return the default as TOML, with the other values that the key may have."""
+    value = "required" if key.default is REQUIRED else "none" if key.default is None else _toml(key.default)
+    return value + _choices(key) + _limits(key.limits)
+
+
+def _choices(key: Key) -> str:
+    """Return the other values of a key that has few, as ` or …`."""
+    if get_origin(key.annotation) is not Literal:
+        return ""
+    others = [choice for choice in get_args(key.annotation) if choice != key.default]
+    return f" or {len(others)} others" if len(others) > MANY else "".join(f" or {_toml(choice)}" for choice in others)
 
 
 def _toml(value: object) -> str:
@@ -122,19 +124,6 @@ def _literal(value: object) -> str:
     if isinstance(value, tuple | list):
         return "[" + ", ".join(_literal(item) for item in value) + "]"
     return str(value)
-
-
-def _type(annotation: object) -> str:
-    """Return a type in plain words: text, whole number, number, true or false, or the values to choose from."""
-    if get_origin(annotation) is Literal:
-        return " or ".join(_toml(choice) for choice in get_args(annotation))
-    words = {str: "text", int: "whole number", float: "number", bool: "true or false"}
-    if annotation in words:
-        return words[annotation]
-    inner = [_type(part) for part in get_args(annotation) if part not in (type(None), Ellipsis)]
-    if get_origin(annotation) is tuple:
-        return "list of " + ", ".join(inner)
-    return " or ".join(dict.fromkeys(inner)) or str(annotation)
 
 
 def _limits(limits: tuple[object, ...]) -> str:

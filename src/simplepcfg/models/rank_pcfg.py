@@ -26,10 +26,7 @@ class RankPCFGConfig(ResidualConfig, SymbolConfig):
     kind: Literal["rank-pcfg"] = setting("rank-pcfg", "Which model.")
     rank: int = setting(128, "Rank of the rules, R.")
     networks: Literal["released", "residual"] = setting(
-        "released",
-        "`released`: those of the authors' program: a linear layer and a ReLU for each factor, "
-        "one table of ranks, a bias for each word. `residual`: a residual network for each part, two tables of "
-        "ranks, no bias.",
+        "released", "`released`: those of the authors' program. `residual`: residual networks of this package."
     )
 
     def sizes(self, batch: int) -> ModelSizes:

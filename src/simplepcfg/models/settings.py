@@ -56,8 +56,7 @@ class ResidualConfig(KindConfig):
     """Settings of a model that has the networks of its authors' program, or this package's residual networks."""
 
     networks: Literal["released", "residual"] = setting(
-        "released",
-        "`released`: those of the authors' program. `residual`: residual networks, which read fewer tables.",
+        "released", "`released`: those of the authors' program. `residual`: residual networks of this package."
     )
     rms_norm: bool = setting(
         False, "RMS normalisation of the networks' outputs, with learned gains; for model.networks = `residual`."

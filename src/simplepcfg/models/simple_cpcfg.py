@@ -31,10 +31,7 @@ class SimpleCPCFGConfig(CompoundConfig, SymbolConfig):
 
     kind: Literal["sc-pcfg"] = setting("sc-pcfg", "Which model.")
     networks: Literal["released", "paper"] = setting(
-        "released",
-        "`released`: the networks of the authors' program, which gave the paper's figures: none "
-        "for the root, a bias for each word, Xavier-uniform weights, PyTorch's default biases. `paper`: those of "
-        "its appendix, Xavier-normal weights, biases of 0.",
+        "released", "`released`: those of the authors' program. `paper`: those of the paper's appendix."
     )
     rms_norm: bool = setting(
         False,

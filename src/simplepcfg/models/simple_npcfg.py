@@ -31,10 +31,7 @@ class SimpleNPCFGConfig(SymbolConfig):
 
     kind: Literal["sn-pcfg"] = setting("sn-pcfg", "Which model.")
     networks: Literal["released", "paper"] = setting(
-        "released",
-        "`released`: the networks of the authors' program, which gave the paper's figures: none "
-        "for the root, three residual blocks inside another residual connection for emissions, Xavier-uniform "
-        "weights, PyTorch's default biases. `paper`: those of its appendix, Xavier-normal weights, biases of 0.",
+        "released", "`released`: those of the authors' program. `paper`: those of the paper's appendix."
     )
     tied_children: bool = setting(False, "One distribution of left and right children, L = R: the paper's PCFG-IE.")
     shared_embeddings: bool = setting(

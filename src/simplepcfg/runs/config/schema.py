@@ -45,8 +45,7 @@ class DataConfig(Preprocessing):
     unknown_classes: Literal["none", "endings"] = Field(
         default="none",
         description="`endings` gives unknown words classes by capital, digit, hyphen and endings that rare words of "
-        "the training text have, such as `<unk:cap:-ung>`, by capitals even if known words are in lower case. "
-        "Perplexities are not comparable.",
+        "the training text have, such as `<unk:cap:-ung>`. Perplexities are not comparable.",
     )
     max_length: Count = Field(
         default=40, description="Longer training sentences are left out; 0 keeps all. Validation is never cut."
@@ -57,8 +56,7 @@ class DataConfig(Preprocessing):
         ge=0,
         le=100,
         description="When trees are chosen, log-weight that a span loses if it crosses a comma, bracket or other "
-        'separator which `data.punctuation = "drop"` left out; 0 takes no notice of punctuation. Probabilities of '
-        "sentences are not affected, nor are the most probable trees.",
+        "separator that was dropped. Probabilities and the most probable trees are not affected.",
     )
 
     branching_bonus: float = Field(
@@ -66,8 +64,7 @@ class DataConfig(Preprocessing):
         ge=0,
         le=1,
         description="When trees are chosen, what is added to the marginal of every span that ends the sentence: a "
-        "preference of trees that branch to the right. SN-PCFGs tend to join a subject and its verb, which 0.4 "
-        "mends in English, French and Spanish. Ensembles and the most probable trees take no notice of it.",
+        "preference of trees that branch to the right. Ensembles and the most probable trees take no notice of it.",
     )
 
     @model_validator(mode="after")
@@ -104,8 +101,7 @@ class TrainingConfig(BaseModel):
     network_lr_multiplier: Rate = Field(
         default=1.0,
         description="Learning-rate multiplier of the networks; embeddings and a compound model's encoder "
-        "have the full rate. Large grammars need 0.1 without model.rms_norm, and 0.3 with "
-        "model.dedicated_preterminals and embeddings of 512.",
+        "have the full rate.",
     )
     betas: tuple[float, float] = Field(
         default=(0.75, 0.999),
@@ -139,15 +135,13 @@ class TrainingConfig(BaseModel):
         default=0.0,
         ge=0,
         le=1,
-        description="Initialise word embeddings from each word's neighbours in the training text, which "
-        "removes the first plateau of training: 0 at random, 1 by neighbours alone. No effect with "
-        "training.start_from.",
+        description="Initialise word embeddings from each word's neighbours in the training text: 0 "
+        "at random, 1 by neighbours alone. No effect with training.start_from.",
     )
     state_dropout: Share = Field(
         default=0.0,
         description="Share of the symbols (nonterminals and preterminals each, or states) that every step "
-        "leaves out; the rules of the others are normalised without them. Training perplexities are those of the "
-        "smaller grammars.",
+        "leaves out. Training perplexities are those of the smaller grammars.",
     )
     embedding_dropout: Share = Field(default=0.0, description="Dropout rate of the embeddings of symbols and words.")
     feature_dropout: Share = Field(default=0.0, description="Dropout rate of the kernel features of an LHMM.")
@@ -171,9 +165,8 @@ class TrainingConfig(BaseModel):
         default=0.0,
         ge=0,
         le=100,
-        description="How much less a span counts, as a log-weight, that crosses a comma, a bracket or another "
-        'separator which `data.punctuation = "drop"` left out: one that has it inside and neither begins nor ends '
-        "at one. Training perplexity is an upper bound with it; text without punctuation is not affected.",
+        description="How much less a span counts in training, as a log-weight, that has a dropped comma, bracket or "
+        "other separator inside and neither begins nor ends at one. Training perplexity is an upper bound with it.",
     )
     teacher: tuple[str, ...] = Field(
         default=(),
@@ -184,7 +177,7 @@ class TrainingConfig(BaseModel):
         default="prior",
         description="`prior`: training.teacher_weight times the teachers' marginal is a span's log-weight. "
         "`targets`: the loss has training.teacher_weight times the divergence of the model's span marginals from "
-        "the teachers', which takes more time and memory and is not captured as CUDA graphs.",
+        "the teachers', which takes more time and memory.",
     )
     teacher_mean: Literal["arithmetic", "geometric"] = Field(
         default="arithmetic",
@@ -210,8 +203,7 @@ class TrainingConfig(BaseModel):
         default="auto",
         description="Arithmetic of training. `auto`: bf16 on a GPU, fp32 on a CPU, where bf16 only rounds "
         "the operands of networks, rules and emissions. Validation has fp32 rules, multiplied in TF32 on a GPU "
-        "unless this is fp32, the model is compound or its rules are dense; a trained model computes everything "
-        "else in fp32 accuracy.",
+        "unless this is fp32, the model is compound or its rules are dense.",
     )
     device: str = Field(default="auto", description="`auto` (a CUDA GPU if there is one), `cpu`, `cuda` or `cuda:1`.")
     threads: int = Field(
@@ -223,7 +215,7 @@ class TrainingConfig(BaseModel):
     mesh: tuple[Positive, ...] = Field(
         default=(),
         description="How the processes of torchrun are arranged: `[2, 4]` divides every batch in 2 and the grammar "
-        "in 4, so that each of 8 processes has a quarter of the symbols; by default each has the whole grammar.",
+        "in 4; by default each process has the whole grammar.",
     )
     timeout_minutes: Rate = Field(
         default=30.0, description="Minutes after which a process that waits for another one ends the run."
@@ -240,13 +232,12 @@ class TrainingConfig(BaseModel):
     stop_at_skipped: bool = Field(
         default=False,
         description="End the run, with exit code 3, at the first step without a finite loss and gradient, "
-        "instead of skipping it (twenty in a row always end the run). `skipped.jsonl` has the sentences.",
+        "instead of skipping it (twenty in a row always end the run).",
     )
     check_identity: bool = Field(
         default=False,
-        description="Add `rule_count_ratio` to every line of metrics, by one more pass: the expected rule "
-        "counts of a batch over 3n − 1 a sentence (2n for dense grammars), which is 1 if the inside algorithm is "
-        "exact. Not for hidden Markov models.",
+        description="Add `rule_count_ratio` to every line of metrics, by one more pass: 1 if the inside algorithm "
+        "is exact. Not for hidden Markov models.",
     )
 
     @field_validator("teacher", mode="before")
