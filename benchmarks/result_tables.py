@@ -46,9 +46,7 @@ TREES = {
     "trees": "trees",
     "system": "system",
     "seed": "seeds",
-    "nonterminals": "N",
     "sentence_f1": "S-F1",
-    "corpus_f1": "corpus F1",
     "perplexity": "perplexity",
     "right_branching": "right branching, S-F1",
 }
@@ -66,7 +64,6 @@ FOLD_SEEDS = {
     "seed": ", ".join,
     "sentence_f1": mean_and_deviation,
     "interval": lambda values: values[0] if len(values) == 1 else "",
-    "corpus_f1": mean_and_deviation,
     "perplexity": mean_and_deviation,
 }
 SEEDS_SIDE_BY_SIDE = ("valid_perplexity", "test_sentence_f1", "nonterminals_used", "preterminals_used")
@@ -308,32 +305,6 @@ TABLES = {
             "goal": "the paper's",
         },
         ("config", "epochs", "machine"),
-    ),
-    "dense-cpu": Table(
-        "dense_cpu.csv",
-        "python benchmarks/dense_cpu.py",
-        {
-            **SIZES,
-            "threads": "threads",
-            "torch_ms_p50": "ours (ms)",
-            "log_sum_exp_ms_p50": "textbook log-sum-exp (ms)",
-            "torch_struct_ms_p50": "torch-struct (ms)",
-        },
-        (*SIZES, "machine", "threads"),
-    ),
-    "step-cpu": Table(
-        "step_cpu.csv",
-        "python benchmarks/step_cpu.py",
-        {
-            "machine": "processor",
-            "baseline_ms_p50": "plain autograd (ms)",
-            "fp32_ms_p50": "ours, fp32 (ms)",
-            "bf16_ms_p50": "ours, bf16 (ms)",
-            "products_ms_p50": "the products alone, fp32 (ms)",
-            "fp32_speedup": "times faster, fp32",
-            "bf16_speedup": "times faster, bf16",
-        },
-        (*SIZES, "V", "machine", "threads"),
     ),
     "laptop": Table(
         "laptop.csv",
