@@ -57,7 +57,7 @@ def test_intervals_and_tables(treebank: DependencyTreebank) -> None:
     columns = with_comparisons(with_intervals(columns, resamples=50), "right-branching", resamples=50)
     assert columns[0].intervals["subtree_recall"].high == 100
     assert columns[0].comparisons["crossing_brackets"].difference == pytest.approx(-100 / 3)
-    table = markdown_report(columns)
+    table = markdown_report(columns, "on x")
     for row in (
         "recall of subtrees | 100.0 | 50.0",
         "brackets that cross one | 0.0 | 33.3",

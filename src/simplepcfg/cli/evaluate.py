@@ -162,26 +162,30 @@ def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column
 
 def _print(request: EvaluateRequest, columns: "list[Column]") -> None:
     """Print the table, and with --labels those of symbols by gold labels."""
-    from simplepcfg.cli.label_output import confusion_lines, print_confusion
+    from rich.text import Text
+
+    from simplepcfg.evaluation import rendering
     from simplepcfg.evaluation.columns import columns_to_json
-    from simplepcfg.evaluation.rendering import latex_report, markdown_report, rich_table
+    from simplepcfg.evaluation.confusion import confusion_grids
 
     output, title = request.output, f"on {request.file}"
+    grids = confusion_grids(columns) if request.labels else []
     if request.json == "-" or output == "json":
         write_json("-", columns_to_json(columns))
     elif output == "table":
-        results_console().print(rich_table(columns, title=title))
-        if request.labels:
-            print_confusion(columns)
+        console = results_console()
+        console.print(rendering.rich_table(columns, title))
+        for heading, header, rows in grids:
+            console.print(Text(heading))  # not the table's own title, which is folded to the width of the table
+            console.print(rendering.rich_grid(header, rows))
+    elif output == "markdown":
+        write_lines([rendering.markdown_report(columns, title), *(rendering.markdown_grid(*grid) for grid in grids)])
     else:
-        write_lines([(markdown_report if output == "markdown" else latex_report)(columns, title)])
-        if request.labels:
-            write_lines(confusion_lines(columns, latex=output == "latex"))
+        write_lines([rendering.latex_report(columns, title), *(rendering.latex_grid(*grid) for grid in grids)])
 
 
 def _write(request: EvaluateRequest, columns: "list[Column]", systems: "list[System]") -> None:
     """Write the files that are asked for."""
-    from simplepcfg.cli.label_output import write_mapping
     from simplepcfg.evaluation.columns import columns_to_json
     from simplepcfg.evaluation.flat_tables import SENTENCE_COLUMNS, SYSTEM_COLUMNS, as_csv, sentence_rows, system_rows
 
@@ -192,4 +196,17 @@ def _write(request: EvaluateRequest, columns: "list[Column]", systems: "list[Sys
     if request.csv is not None:
         write_text(request.csv, as_csv(SYSTEM_COLUMNS, system_rows(columns)))
     if request.write_labels is not None:
-        write_mapping(columns[0], systems[0].folders[0], request.file, request.write_labels, request.device)
+        _write_mapping(columns[0], systems[0].folders[0], request)
+
+
+def _write_mapping(column: "Column", folder: str, request: EvaluateRequest) -> None:
+    """Write what the symbols of a run stand for in the file of trees; InputError if its trees have none."""
+    from simplepcfg.data.readers import read_trees
+    from simplepcfg.inference.labelling import learn_labels
+    from simplepcfg.inference.run import load
+
+    (report,) = column.reports
+    if report.labels is None:
+        raise InputError(f"{folder}: its most probable trees have no symbols; leave out --write-labels")
+    mapping = learn_labels(load(folder, request.device), list(read_trees(request.file)), report.labels)
+    write_text(str(request.write_labels), mapping.to_json())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
@@ -55,9 +55,9 @@ class Column:
         """Return plain values for JSON: the numbers of a run, or mean, deviation and members of a group."""
         values = self._group_dict() if self.grouped else self.reports[0].to_dict() | {"name": self.name}
         if self.intervals:
-            values["intervals"] = {name: interval.to_dict() for name, interval in self.intervals.items()}
+            values["intervals"] = {name: asdict(interval) for name, interval in self.intervals.items()}
         if self.compared_with is not None:
-            comparisons = {name: comparison.to_dict() for name, comparison in self.comparisons.items()}
+            comparisons = {name: asdict(comparison) for name, comparison in self.comparisons.items()}
             remark = {"remark": f"perplexity: {OTHER_VOCABULARY}, not comparable"} if self.other_vocabulary else {}
             values["comparison"] = {"with": self.compared_with, **comparisons, **remark}
         return values

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
-from simplepcfg.evaluation.dependency_report import DependencyReport
-from simplepcfg.evaluation.f1 import F1Report
-from simplepcfg.evaluation.label_report import OwnLabels
-from simplepcfg.evaluation.perplexity import OpenVocabulary, PerplexityReport
-from simplepcfg.evaluation.report import EvaluationReport
-from simplepcfg.evaluation.symbol_labels import SymbolLabels
+from simplepcfg.evaluation.report import EvaluationReport, part_of
 
 SHOWN_LABELS = 8
 NOTHING = "–"
+# Names of rows, and where a report has their numbers.
+F1 = {"sentence F1 (S-F1)": "sentence_f1", "corpus F1": "corpus_f1"}
+SUBTREES = {"recall of subtrees": "dependencies.recall", "brackets that cross one": "dependencies.crossing"}
+LABELLED_F1 = {
+    "labelled S-F1 by learned labels": "labels.own.sentence_f1",
+    "labelled corpus F1 by learned labels": "labels.own.corpus_f1",
+    "labelled F1 of all constituents by learned labels": "labels.own.bracket_f1",
+    "tagging accuracy by learned labels": "labels.own.tag_accuracy",
+    "labelled S-F1": "labels.sentence_f1",
+    "labelled corpus F1": "labels.corpus_f1",
+}
+SYMBOL_SHARES = {
+    f"{symbols}: {name}": f"labels.{part}.{measure}"
+    for symbols, part in (("nonterminals", "phrases"), ("preterminals", "tags"))
+    for name, measure in (
+        ("accuracy, many to one", "accuracy"),
+        ("homogeneity", "homogeneity"),
+        ("completeness", "completeness"),
+        ("V-measure", "v_measure"),
+    )
+}
 MEASURE_NAMES = {
     "sentence_f1": "S-F1",
     "corpus_f1": "corpus F1",
@@ -25,6 +41,7 @@ MEASURE_NAMES = {
 
 Row = tuple[str, list[str]]
 Reports = Sequence[EvaluationReport]
+Number = str | Callable[[EvaluationReport], float | None]  # where a report has it, or a function
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +55,21 @@ class Section:
 def sections(columns: Sequence[Column]) -> list[Section]:
     """Return the sections of a table with all rows for which at least one column has a number."""
     every = [report for column in columns for report in column.reports]
+    symbols = [*_rows(columns, LABELLED_F1), *_rows(columns, SYMBOL_SHARES, factor=100)]
+    compared = next((column.compared_with for column in columns if column.compared_with is not None), "")
     parts = [
-        Section("F1 (0-100)", _f1_rows(columns)),
-        Section("dependency subtrees (0-100)", _subtree_rows(columns)),
+        Section("F1 (0-100)", _rows(columns, F1)),
+        Section("dependency subtrees (0-100)", _rows(columns, SUBTREES)),
         Section("F1 by length", _length_rows(columns, every)),
         Section("recall by label", _label_rows(columns, every)),
-        Section("symbols of the most probable trees as gold labels (0-100)", _symbol_rows(columns)),
+        Section("symbols of the most probable trees as gold labels (0-100)", symbols),
         Section("language model", _perplexity_rows(columns, every)),
-        Section("bootstrap, 95 % interval over sentences", _interval_rows(columns)),
-        Section(_comparison_heading(columns), _comparison_rows(columns)),
+        Section("bootstrap, 95 % interval over sentences", _measure_rows(columns, _interval)),
+        Section(f"difference from {compared} (p by randomisation over sentences)", _measure_rows(columns, _difference)),
         Section("data", _data_rows(columns)),
     ]
     shown = [Section(part.heading, [row for row in part.rows if any(c != NOTHING for c in row[1])]) for part in parts]
     return [part for part in shown if part.rows]
-
-
-def _f1_rows(columns: Sequence[Column]) -> list[Row]:
-    return [
-        ("sentence F1 (S-F1)", _numbers(columns, lambda report: report.sentence_f1)),
-        ("corpus F1", _numbers(columns, lambda report: report.corpus_f1)),
-    ]
-
-
-def _subtree_rows(columns: Sequence[Column]) -> list[Row]:
-    def of(value: Callable[[DependencyReport], float | None]) -> list[str]:
-        return _numbers(columns, lambda report: value(report.dependencies) if report.dependencies else None)
-
-    return [
-        ("recall of subtrees", of(lambda report: report.recall)),
-        ("brackets that cross one", of(lambda report: report.crossing)),
-    ]
 
 
 def _length_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
@@ -76,10 +78,14 @@ def _length_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
         for bucket in report.f1.by_length if report.f1 else ():
             sizes[bucket.name] = max(sizes.get(bucket.name, 0), bucket.sentences)
 
-    def of(name: str) -> Callable[[F1Report], float | None]:
-        return lambda f1: next((bucket.sentence_f1 for bucket in f1.by_length if bucket.name == name), None)
+    def of(name: str) -> Number:
+        def f1(report: EvaluationReport) -> float | None:
+            buckets = report.f1.by_length if report.f1 else ()
+            return next((bucket.sentence_f1 for bucket in buckets if bucket.name == name), None)
 
-    return [(f"{name} words ({count:,})", _f1_numbers(columns, of(name))) for name, count in sizes.items()]
+        return f1
+
+    return [(f"{name} words ({count:,})", _numbers(columns, of(name))) for name, count in sizes.items()]
 
 
 def _label_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
@@ -89,78 +95,40 @@ def _label_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
             totals[label.label] = max(totals.get(label.label, 0), label.total)
     frequent = sorted(totals, key=lambda name: (-totals[name], name))[:SHOWN_LABELS]
 
-    def of(name: str) -> Callable[[EvaluationReport], float | None]:
+    def of(name: str) -> Number:
         return lambda report: next((label.recall for label in report.recall_by_label if label.label == name), None)
 
     return [(f"{name} ({totals[name]:,})", _numbers(columns, of(name))) for name in frequent]
 
 
-def _symbol_rows(columns: Sequence[Column]) -> list[Row]:
-    def phrases(of: Callable[[SymbolLabels], float]) -> list[str]:
-        return _numbers(columns, lambda report: 100 * of(report.labels.phrases) if report.labels else None)
-
-    def tags(of: Callable[[SymbolLabels], float]) -> list[str]:
-        def percentage(report: EvaluationReport) -> float | None:
-            return 100 * of(report.labels.tags) if report.labels and report.labels.tags else None
-
-        return _numbers(columns, percentage)
-
-    def own(of: Callable[[OwnLabels], float | None]) -> list[str]:
-        return _numbers(columns, lambda report: of(report.labels.own) if report.labels and report.labels.own else None)
-
-    return [
-        ("labelled S-F1 by learned labels", own(lambda labels: labels.sentence_f1)),
-        ("labelled corpus F1 by learned labels", own(lambda labels: labels.corpus_f1)),
-        ("labelled F1 of all constituents by learned labels", own(lambda labels: labels.bracket_f1)),
-        ("tagging accuracy by learned labels", own(lambda labels: labels.tag_accuracy)),
-        ("labelled S-F1", _numbers(columns, lambda report: report.labels.sentence_f1 if report.labels else None)),
-        ("labelled corpus F1", _numbers(columns, lambda report: report.labels.corpus_f1 if report.labels else None)),
-        ("nonterminals: accuracy, many to one", phrases(lambda labels: labels.accuracy)),
-        ("nonterminals: homogeneity", phrases(lambda labels: labels.homogeneity)),
-        ("nonterminals: completeness", phrases(lambda labels: labels.completeness)),
-        ("nonterminals: V-measure", phrases(lambda labels: labels.v_measure)),
-        ("preterminals: accuracy, many to one", tags(lambda labels: labels.accuracy)),
-        ("preterminals: homogeneity", tags(lambda labels: labels.homogeneity)),
-        ("preterminals: completeness", tags(lambda labels: labels.completeness)),
-        ("preterminals: V-measure", tags(lambda labels: labels.v_measure)),
-    ]
-
-
 def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     conventions = {report.perplexity.convention for report in every if report.perplexity}
     counted = f" ({', '.join(sorted(conventions))})" if conventions else ""
-
     drawn = sorted({report.importance_samples for report in every if report.importance_samples})
+    spelled = {
+        "perplexity per token, unknown words spelled": "open_vocabulary.perplexity",
+        "perplexity per character": "open_vocabulary.character_perplexity",
+    }
 
-    def number(of: Callable[[PerplexityReport], float], digits: int = 1) -> list[str]:
-        return _numbers(columns, lambda report: of(report.perplexity) if report.perplexity else None, digits)
+    def importance(samples: int) -> Number:
+        def of(report: EvaluationReport) -> float | None:
+            wanted = report.importance if report.importance_samples == samples else None
+            return wanted.perplexity if wanted else None
 
-    def count(of: Callable[[PerplexityReport], int | None]) -> list[str]:
-        return _counts(columns, lambda report: of(report.perplexity) if report.perplexity else None)
-
-    def spelled(of: Callable[[OpenVocabulary], float]) -> list[str]:
-        return _numbers(columns, lambda report: of(report.open_vocabulary) if report.open_vocabulary else None, 2)
+        return of
 
     return [
-        ("perplexity per token", number(lambda item: item.perplexity, 2)),
-        (f"tokens it is over{counted}", count(lambda item: item.tokens)),
-        (
-            "words in the vocabulary beside <unk>",
-            _counts(columns, lambda report: report.vocabulary.size if report.vocabulary else None),
-        ),
-        ("<unk> (% of words)", _numbers(columns, _unknown_percent, 2)),
-        ("perplexity per token, unknown words spelled", spelled(lambda item: item.perplexity)),
-        ("perplexity per character", spelled(lambda item: item.character_perplexity)),
+        ("perplexity per token", _numbers(columns, "perplexity.perplexity", 2)),
+        (f"tokens it is over{counted}", _counts(columns, "perplexity.tokens")),
+        ("words in the vocabulary beside <unk>", _counts(columns, "vocabulary.size")),
+        ("<unk> (% of words)", _numbers(columns, "vocabulary.unknown_share", 2, factor=100)),
+        *_rows(columns, spelled, 2),
         ("of log p as", [_inexact(column) for column in columns]),
-        *((f"perplexity by {samples} samples of z", _importance_cells(columns, samples)) for samples in drawn),
-        ("log-likelihood (nats)", number(lambda item: item.log_likelihood)),
-        ("sentences of probability 0", count(lambda item: item.impossible or None)),
-        ("one-word sentences left out", count(lambda item: item.skipped_one_word or None)),
+        *((f"perplexity by {samples} samples of z", _numbers(columns, importance(samples), 2)) for samples in drawn),
+        ("log-likelihood (nats)", _numbers(columns, "perplexity.log_likelihood")),
+        ("sentences of probability 0", _counts(columns, "perplexity.impossible", zero=False)),
+        ("one-word sentences left out", _counts(columns, "perplexity.skipped_one_word", zero=False)),
     ]
-
-
-def _unknown_percent(report: EvaluationReport) -> float | None:
-    return 100 * report.vocabulary.unknown_share if report.vocabulary else None
 
 
 def _inexact(column: Column) -> str:
@@ -169,77 +137,55 @@ def _inexact(column: Column) -> str:
     return ", ".join(text for text in likelihoods if text not in (None, "exact")) or NOTHING
 
 
-def _importance_cells(columns: Sequence[Column], samples: int) -> list[str]:
-    def of(report: EvaluationReport) -> float | None:
-        wanted = report.importance if report.importance_samples == samples else None
-        return wanted.perplexity if wanted else None
-
-    return _numbers(columns, of, 2)
+def _measure_rows(columns: Sequence[Column], cell: Callable[[Column, str, int], str]) -> list[Row]:
+    """Return a row for each measure that is resampled."""
+    digits = dict.fromkeys(MEASURE_NAMES, 1) | {"perplexity": 2}
+    return [(shown, [cell(column, name, digits[name]) for column in columns]) for name, shown in MEASURE_NAMES.items()]
 
 
-def _interval_rows(columns: Sequence[Column]) -> list[Row]:
-    rows = []
-    for name, shown in MEASURE_NAMES.items():
-        intervals = [column.intervals.get(name) for column in columns]
-        digits = 2 if name == "perplexity" else 1
-        cells = [f"{item.low:,.{digits}f} to {item.high:,.{digits}f}" if item else NOTHING for item in intervals]
-        rows.append((shown, cells))
-    return rows
+def _interval(column: Column, name: str, digits: int) -> str:
+    interval = column.intervals.get(name)
+    return f"{interval.low:,.{digits}f} to {interval.high:,.{digits}f}" if interval else NOTHING
 
 
-def _comparison_heading(columns: Sequence[Column]) -> str:
-    other = next((column.compared_with for column in columns if column.compared_with is not None), "")
-    return f"difference from {other} (p by randomisation over sentences)"
-
-
-def _comparison_rows(columns: Sequence[Column]) -> list[Row]:
-    rows = []
-    for name, shown in MEASURE_NAMES.items():
-        results = [column.comparisons.get(name) for column in columns]
-        digits = 2 if name == "perplexity" else 1
-        cells = [f"{item.difference:+,.{digits}f} (p = {item.p_value:.3g})" if item else NOTHING for item in results]
-        if name == "perplexity":
-            cells = [
-                OTHER_VOCABULARY if column.other_vocabulary else cell
-                for column, cell in zip(columns, cells, strict=True)
-            ]
-        rows.append((shown, cells))
-    return rows
+def _difference(column: Column, name: str, digits: int) -> str:
+    if name == "perplexity" and column.other_vocabulary:
+        return OTHER_VOCABULARY
+    result = column.comparisons.get(name)
+    return f"{result.difference:+,.{digits}f} (p = {result.p_value:.3g})" if result else NOTHING
 
 
 def _data_rows(columns: Sequence[Column]) -> list[Row]:
     return [
         ("runs", [f"{len(column.reports):,}" if column.grouped else NOTHING for column in columns]),
-        ("sentences", _counts(columns, lambda report: report.sentences)),
-        ("words after preprocessing", _counts(columns, lambda report: report.tokens)),
-        (
-            "one-word sentences left out of F1",
-            _counts(columns, lambda report: (report.f1.skipped_one_word or None) if report.f1 else None),
-        ),
-        (
-            "subtrees that are counted",
-            _counts(columns, lambda report: report.dependencies.subtrees if report.dependencies else None),
-        ),
-        (
-            "words with a subtree in pieces, left out",
-            _counts(columns, lambda report: report.dependencies.discontinuous if report.dependencies else None),
-        ),
+        ("sentences", _counts(columns, "sentences")),
+        ("words after preprocessing", _counts(columns, "tokens")),
+        ("one-word sentences left out of F1", _counts(columns, "f1.skipped_one_word", zero=False)),
+        ("subtrees that are counted", _counts(columns, "dependencies.subtrees")),
+        ("words with a subtree in pieces, left out", _counts(columns, "dependencies.discontinuous")),
     ]
 
 
-def _f1_numbers(columns: Sequence[Column], of: Callable[[F1Report], float | None]) -> list[str]:
-    return _numbers(columns, lambda report: of(report.f1) if report.f1 else None)
+def _rows(columns: Sequence[Column], named: Mapping[str, str], digits: int = 1, factor: float = 1) -> list[Row]:
+    return [(name, _numbers(columns, path, digits, factor)) for name, path in named.items()]
 
 
-def _numbers(columns: Sequence[Column], of: Callable[[EvaluationReport], float | None], digits: int = 1) -> list[str]:
-    spreads = [Spread.of(of(report) for report in column.reports) for column in columns]
+def _numbers(columns: Sequence[Column], of: Number, digits: int = 1, factor: float = 1) -> list[str]:
+    """Return for each column a number times a factor, or the mean and deviation of a group."""
+
+    def number(report: EvaluationReport) -> float | None:
+        value = part_of(report, of) if isinstance(of, str) else of(report)
+        return None if value is None else factor * value
+
+    spreads = [Spread.of(map(number, column.reports)) for column in columns]
     return [NOTHING if spread is None else spread.format(digits) for spread in spreads]
 
 
-def _counts(columns: Sequence[Column], of: Callable[[EvaluationReport], int | None]) -> list[str]:
-    """Return for each column a count, or the smallest and the largest count of a group."""
+def _counts(columns: Sequence[Column], path: str, zero: bool = True) -> list[str]:
+    """Return for each column a count, or the smallest and the largest count of a group; 0 is left out unless `zero`."""
     cells = []
     for column in columns:
-        values = sorted({value for report in column.reports if (value := of(report)) is not None})
+        counts = (part_of(report, path) for report in column.reports)
+        values = sorted({count for count in counts if count is not None and (count or zero)})
         cells.append(" to ".join(f"{value:,}" for value in dict.fromkeys(values[:1] + values[-1:])) or NOTHING)
     return cells

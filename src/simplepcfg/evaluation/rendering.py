@@ -44,14 +44,14 @@ def escape_markdown(text: str) -> str:
     return MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
-def rich_table(columns: Sequence[Column], title: str | None = None) -> Table:
+def rich_table(columns: Sequence[Column], title: str) -> Table:
     """Return a table for a terminal with one column for each system."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     # All cells are Text, since a label or a file name may contain rich's markup.
-    table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("", overflow="fold")
     parts = sections(columns)
     for number, column in enumerate(columns):
@@ -100,35 +100,27 @@ def markdown_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str
 
 def latex_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return the grid as a LaTeX tabular, the title in a comment."""
-    lines = [f"% {' '.join(title.split())}", rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
-    lines += [_latex_row(map(escape_latex, header)), r"\midrule"]
-    lines += [_latex_row(map(escape_latex, row)) for row in rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+    return _tabular(title, header, [r"\midrule", *(_latex_row(row) for row in rows)])
 
 
-def markdown_report(columns: Sequence[Column], title: str | None = None) -> str:
+def markdown_report(columns: Sequence[Column], title: str) -> str:
     """Return the table of `rich_table` in Markdown."""
     rows = []
     for section in sections(columns):
         rows.append([f"**{escape_markdown(section.heading)}**", *("" for _ in columns)])
         rows += [[escape_markdown(name), *map(escape_markdown, cells)] for name, cells in section.rows]
     table = markdown_table(["", *(escape_markdown(column.name) for column in columns)], rows)
-    return f"{escape_markdown(title)}\n\n{table}" if title else table
+    return f"{escape_markdown(title)}\n\n{table}"
 
 
-def latex_report(columns: Sequence[Column], title: str | None = None) -> str:
+def latex_report(columns: Sequence[Column], title: str) -> str:
     """Return the table of `rich_table` as a LaTeX tabular, which needs the package booktabs."""
-    lines = [f"% {' '.join(title.split())}"] if title else []
-    lines += [rf"\begin{{tabular}}{{l{'r' * len(columns)}}}", r"\toprule"]
-    lines.append(_latex_row(["", *(escape_latex(column.name) for column in columns)]))
+    lines = []
     for section in sections(columns):
-        lines.append(r"\midrule")
         heading = rf"\textit{{{escape_latex(section.heading)}}}"
-        lines.append(rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\")
-        lines += [
-            _latex_row([rf"\quad {escape_latex(name)}", *map(escape_latex, cells)]) for name, cells in section.rows
-        ]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+        lines += [r"\midrule", rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\"]
+        lines += [r"\quad " + _latex_row([name, *cells]) for name, cells in section.rows]
+    return _tabular(title, ["", *(column.name for column in columns)], lines)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], words: Container[int] = (0,)) -> str:
@@ -137,5 +129,11 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], words: 
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, aligned, *rows])
 
 
+def _tabular(title: str, header: Sequence[str], lines: Iterable[str]) -> str:
+    begin = rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}"
+    top = [f"% {' '.join(title.split())}", begin, r"\toprule", _latex_row(header)]
+    return "\n".join([*top, *lines, r"\bottomrule", r"\end{tabular}"])
+
+
 def _latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"
+    return " & ".join(map(escape_latex, cells)) + r" \\"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from simplepcfg.evaluation.dependency_report import DependencyReport
 from simplepcfg.evaluation.f1 import F1Report, LabelRecall
@@ -13,6 +14,34 @@ from simplepcfg.files import Record
 
 # The quantity that stands for log p where a model has no closed form; docs/models.md explains it.
 POSTERIOR_MEAN = "ELBO at the posterior mean"
+# Keys of the JSON of a report, and where it has their values.
+JSON = {
+    **{key: key for key in ("name", "sentences", "tokens", "sentence_f1", "corpus_f1", "likelihood")},
+    "f1_sentences": "f1.sentences",
+    "f1_skipped_one_word": "f1.skipped_one_word",
+    "subtree_recall": "dependencies.recall",
+    "crossing_brackets": "dependencies.crossing",
+    "subtrees": "dependencies.subtrees",
+    "discontinuous_subtrees": "dependencies.discontinuous",
+    "log_likelihood_nats": "perplexity.log_likelihood",
+    "perplexity": "perplexity.perplexity",
+    "perplexity_tokens": "perplexity.tokens",
+    "perplexity_convention": "perplexity.convention",
+    "perplexity_sentences": "perplexity.sentences",
+    "perplexity_skipped_one_word": "perplexity.skipped_one_word",
+    "impossible_sentences": "perplexity.impossible",
+    "vocabulary_size": "vocabulary.size",
+    "unknown_words": "vocabulary.unknown",
+    "unknown_share": "vocabulary.unknown_share",
+    "open_log_likelihood_nats": "open_vocabulary.log_likelihood",
+    "open_perplexity": "open_vocabulary.perplexity",
+    "character_perplexity": "open_vocabulary.character_perplexity",
+    "characters": "open_vocabulary.characters",
+    "importance_samples": "importance_samples",
+    "importance_log_likelihood_nats": "importance.log_likelihood",
+    "importance_perplexity": "importance.perplexity",
+}
+Part = Any  # of a report: a number, a text or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +99,11 @@ class EvaluationReport:
 
     def to_dict(self) -> Record:
         """Return plain values for JSON; None for numbers that do not apply and for an infinite perplexity."""
-        f1, perplexity, dependencies = self.f1, self.perplexity, self.dependencies
         return {
-            "name": self.name,
-            "sentences": self.sentences,
-            "tokens": self.tokens,
-            "sentence_f1": self.sentence_f1,
-            "corpus_f1": self.corpus_f1,
-            "f1_sentences": f1.sentences if f1 else None,
-            "f1_skipped_one_word": f1.skipped_one_word if f1 else None,
+            **{key: _finite(part_of(self, path)) for key, path in JSON.items()},
             "f1_by_length": {
                 bucket.name: {"sentences": bucket.sentences, "sentence_f1": bucket.sentence_f1}
-                for bucket in (f1.by_length if f1 else ())
+                for bucket in (self.f1.by_length if self.f1 else ())
             }
             or None,
             "recall_by_label": {
@@ -89,31 +111,17 @@ class EvaluationReport:
                 for label in self.recall_by_label
             }
             or None,
-            "subtree_recall": dependencies.recall if dependencies else None,
-            "crossing_brackets": dependencies.crossing if dependencies else None,
-            "subtrees": dependencies.subtrees if dependencies else None,
-            "discontinuous_subtrees": dependencies.discontinuous if dependencies else None,
             "labels": self.labels.to_dict() if self.labels else None,
-            "log_likelihood_nats": perplexity.log_likelihood if perplexity else None,
-            "perplexity": _finite(perplexity.perplexity) if perplexity else None,
-            "likelihood": self.likelihood,
-            "perplexity_tokens": perplexity.tokens if perplexity else None,
-            "perplexity_convention": perplexity.convention if perplexity else None,
-            "perplexity_sentences": perplexity.sentences if perplexity else None,
-            "perplexity_skipped_one_word": perplexity.skipped_one_word if perplexity else None,
-            "impossible_sentences": perplexity.impossible if perplexity else None,
-            "vocabulary_size": self.vocabulary.size if self.vocabulary else None,
-            "unknown_words": self.vocabulary.unknown if self.vocabulary else None,
-            "unknown_share": self.vocabulary.unknown_share if self.vocabulary else None,
-            "open_log_likelihood_nats": self.open_vocabulary.log_likelihood if self.open_vocabulary else None,
-            "open_perplexity": self.open_vocabulary.perplexity if self.open_vocabulary else None,
-            "character_perplexity": self.open_vocabulary.character_perplexity if self.open_vocabulary else None,
-            "characters": self.open_vocabulary.characters if self.open_vocabulary else None,
-            "importance_samples": self.importance_samples,
-            "importance_log_likelihood_nats": self.importance.log_likelihood if self.importance else None,
-            "importance_perplexity": _finite(self.importance.perplexity) if self.importance else None,
         }
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def part_of(report: EvaluationReport, path: str) -> Part:
+    """Return what a report has at a dotted path, such as `f1.sentences`; None where it has no such part."""
+    value: object = report
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
+
+
+def _finite(value: Part) -> Part:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.dependency_report import SubtreeCounts
-from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.report import EvaluationReport, Part, part_of
 
+F1, SUBTREES, PERPLEXITY = "f1", "dependencies", "perplexity"  # parts of a report
 RESAMPLES = 1000
 MAX_RESAMPLES = 1_000_000  # p-values and intervals have three digits by then
 CONFIDENCE = 0.95
@@ -31,10 +31,6 @@ class Interval:
     high: float
     confidence: float = CONFIDENCE
 
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        return {"low": self.low, "high": self.high, "confidence": self.confidence}
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -43,58 +39,24 @@ class Comparison:
     difference: float
     p_value: float
 
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        return {"difference": self.difference, "p_value": self.p_value}
-
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure as a function of sums over sentences; `rows` returns the sentences' indices and their summands."""
+    """A measure as a function of sums over sentences."""
 
     name: str
-    rows: Callable[[EvaluationReport], tuple[list[int], Tensor] | None]
+    part: str  # of a report, which has counts by sentence
+    summands: Callable[[Part], tuple[float, ...]]  # of a sentence, from its counts
     of_sums: Callable[[Tensor], Tensor]  # [..., columns] → [...]
     shared: tuple[int, ...]  # columns that depend on the text alone: systems can be compared where these agree
     over: Callable[[EvaluationReport], object] = lambda report: None  # what else must agree
 
-
-def _sentence_f1_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
-    if report.f1 is None or not report.f1.by_sentence:
-        return None
-    rows = [(100 * item.f1, 1.0, item.gold) for item in report.f1.by_sentence]
-    return [item.place for item in report.f1.by_sentence], torch.tensor(rows, dtype=torch.float64)
-
-
-def _corpus_f1_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
-    if report.f1 is None or not report.f1.by_sentence:
-        return None
-    rows = [(item.hits, item.predicted, item.gold) for item in report.f1.by_sentence]
-    return [item.place for item in report.f1.by_sentence], torch.tensor(rows, dtype=torch.float64)
-
-
-def _subtree_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
-    return _dependency_rows(report, lambda item: (item.recalled, item.subtrees, item.subtrees))
-
-
-def _crossing_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
-    return _dependency_rows(report, lambda item: (item.crossing, item.brackets, item.subtrees))
-
-
-def _dependency_rows(
-    report: EvaluationReport, row: Callable[[SubtreeCounts], tuple[int, int, int]]
-) -> tuple[list[int], Tensor] | None:
-    if report.dependencies is None or not report.dependencies.subtrees:
-        return None
-    counts = report.dependencies.by_sentence
-    return [item.place for item in counts], torch.tensor([row(item) for item in counts], dtype=torch.float64)
-
-
-def _perplexity_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
-    if report.perplexity is None or not report.perplexity.by_sentence:
-        return None
-    rows = [(item.log_likelihood, item.tokens) for item in report.perplexity.by_sentence]
-    return [item.place for item in report.perplexity.by_sentence], torch.tensor(rows, dtype=torch.float64)
+    def rows(self, report: EvaluationReport) -> tuple[list[int], Tensor] | None:
+        """Return the sentences' indices and their summands, [sentences, columns]; None where a report has none."""
+        counts = part_of(report, f"{self.part}.by_sentence")
+        if not counts or (self.part == SUBTREES and not part_of(report, "dependencies.subtrees")):
+            return None
+        return [item.place for item in counts], torch.tensor([*map(self.summands, counts)], dtype=torch.float64)
 
 
 def vocabulary_of(report: EvaluationReport) -> str | None:
@@ -109,17 +71,25 @@ def _corpus_f1(sums: Tensor) -> Tensor:
     return torch.where(brackets > 0, 200 * hits / brackets, 100.0)
 
 
-def _percentage(sums: Tensor) -> Tensor:
+def _share(sums: Tensor) -> Tensor:
     """Return the share of the second column that the first one is, 0 to 100, and 0 where there is nothing."""
     return torch.where(sums[..., 1] > 0, 100 * sums[..., 0] / sums[..., 1], 0.0)
 
 
+def _mean(sums: Tensor) -> Tensor:
+    return sums[..., 0] / sums[..., 1]
+
+
+def _exponential(sums: Tensor) -> Tensor:
+    return torch.exp(-_mean(sums))
+
+
 MEASURES = (
-    Measure("sentence_f1", _sentence_f1_rows, lambda sums: sums[..., 0] / sums[..., 1], (1, 2)),
-    Measure("corpus_f1", _corpus_f1_rows, _corpus_f1, (2,)),
-    Measure("subtree_recall", _subtree_rows, _percentage, (2,)),
-    Measure("crossing_brackets", _crossing_rows, _percentage, (2,)),
-    Measure("perplexity", _perplexity_rows, lambda sums: torch.exp(-sums[..., 0] / sums[..., 1]), (1,), vocabulary_of),
+    Measure("sentence_f1", F1, lambda c: (100 * c.f1, 1.0, c.gold), _mean, (1, 2)),
+    Measure("corpus_f1", F1, lambda c: (c.hits, c.predicted, c.gold), _corpus_f1, (2,)),
+    Measure("subtree_recall", SUBTREES, lambda c: (c.recalled, c.subtrees, c.subtrees), _share, (2,)),
+    Measure("crossing_brackets", SUBTREES, lambda c: (c.crossing, c.brackets, c.subtrees), _share, (2,)),
+    Measure("perplexity", PERPLEXITY, lambda c: (c.log_likelihood, c.tokens), _exponential, (1,), vocabulary_of),
 )
 
 

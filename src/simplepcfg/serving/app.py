@@ -8,7 +8,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
-from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -161,7 +160,7 @@ class _Service:
         except (ClientDisconnect, RuntimeError):  # RuntimeError: it has been read already
             return
 
-    async def _body(self, request: Request) -> Any:
+    async def _body(self, request: Request) -> object:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise _Refused(415, "send the request as application/json")
         parts, size = [], 0
