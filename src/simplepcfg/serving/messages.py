@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Span = Annotated[list[int], Field(min_length=2, max_length=2)]
+Finite = Annotated[
+    float | None, BeforeValidator(lambda value: value if value is not None and math.isfinite(value) else None)
+]
 
 
 class _Message(BaseModel):
@@ -136,7 +140,7 @@ class TreeReply(_Message):
     spans: list[tuple[int, int, str]]
     brackets: str
     names: dict[str, str] = Field(description="Readable names of its symbols: gold labels or typical words.")
-    log_probability: float | None = None
+    log_probability: Finite = None
     svg: str | None = None
 
 
@@ -158,7 +162,7 @@ class ScoreReply(_Message):
     """
 
     tokens: list[TokenReply]
-    log_probability: float | None
+    log_probability: Finite
     share: float | None
     unknown: list[str] = Field(description="Words that the vocabulary does not have.")
 
@@ -218,12 +222,14 @@ class TreesReply(_Message):
 class WordReply(_Message):
     """A word's surprisal, its two parts and the entropy before it, in nats; null where the run drops the word."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     word: str
     token: str | None
-    surprisal: float | None
-    syntactic_surprisal: float | None
-    lexical_surprisal: float | None
-    entropy: float | None
+    surprisal: Finite
+    syntactic_surprisal: Finite
+    lexical_surprisal: Finite
+    entropy: Finite
 
 
 class SurprisalReply(_Message):
@@ -245,7 +251,7 @@ class CompleteReply(_Message):
 
     tokens: list[str]
     unknown: list[str]
-    log_probability: float | None
+    log_probability: Finite
     words: list[NextWord]
     end: float
     entropy: float

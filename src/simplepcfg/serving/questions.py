@@ -18,28 +18,32 @@ from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import ScoredTree
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.surprisal_tables import SurprisalTable
-from simplepcfg.serving import messages
+from simplepcfg.serving import messages as m
 from simplepcfg.serving.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A path below /api, the messages that go in and out, and the function between them."""
+    """A path below /api, the messages that go in and out, and the function between them, whose name is the path's."""
 
-    name: str
     summary: str
     request: type[BaseModel]
     reply: type[BaseModel]
     answer: Callable[[Run, Any, Limits], BaseModel]
 
+    @property
+    def name(self) -> str:
+        """Last part of the path, which is the name of the method of `Run`."""
+        return self.answer.__name__
 
-def score(run: Run, request: messages.ScoreRequest, limits: Limits) -> messages.ScoreReply:
+
+def score(run: Run, request: m.ScoreRequest, limits: Limits) -> m.ScoreReply:
     """Answer by `Run.score`."""
     asked = _asked(run, request, limits)
-    return messages.ScoreReply(tokens=asked.tokens, unknown=asked.unknown, **_scores(run, asked))
+    return m.ScoreReply(tokens=asked.tokens, unknown=asked.unknown, **_scores(run, asked))
 
 
-def parse(run: Run, request: messages.ParseRequest, limits: Limits) -> messages.ParseReply:
+def parse(run: Run, request: m.ParseRequest, limits: Limits) -> m.ParseReply:
     """Answer by `Run.parse`."""
     asked = _asked(run, request, limits)
     _require_trees(run)
@@ -48,32 +52,30 @@ def parse(run: Run, request: messages.ParseRequest, limits: Limits) -> messages.
     if request.scores:
         check_cancelled()
         scores = _scores(run, asked)
-    return messages.ParseReply(
-        tokens=asked.tokens, unknown=asked.unknown, tree=_tree(run, tree, None, request.svg), **scores
-    )
+    return m.ParseReply(tokens=asked.tokens, unknown=asked.unknown, tree=_tree(run, tree, None, request.svg), **scores)
 
 
-def chart(run: Run, request: messages.ChartRequest, limits: Limits) -> messages.ChartReply:
+def chart(run: Run, request: m.ChartRequest, limits: Limits) -> m.ChartReply:
     """Answer by `Run.chart`."""
     asked = _asked(run, request, limits)
     marginals = run.chart(asked.words, asked.constraints, symbols=request.symbols)
     spans = [
-        messages.SpanReply(
+        m.SpanReply(
             start=span.start,
             end=span.end,
             probability=span.probability,
             symbols=[
-                messages.SymbolShare(symbol=symbol, name=symbol_name(run, symbol), probability=share)
+                m.SymbolShare(symbol=symbol, name=symbol_name(run, symbol), probability=share)
                 for symbol, share in span.symbols
             ],
         )
         for span in marginals.spans
     ]
     svg = span_chart(marginals.words, marginals.table(), places=marginals.places) if request.svg else None
-    return messages.ChartReply(words=marginals.words, places=marginals.places, spans=spans, svg=svg)
+    return m.ChartReply(words=marginals.words, places=marginals.places, spans=spans, svg=svg)
 
 
-def k_best(run: Run, request: messages.KBestRequest, limits: Limits) -> messages.TreesReply:
+def k_best(run: Run, request: m.KBestRequest, limits: Limits) -> m.TreesReply:
     """Answer by `Run.k_best`."""
     asked = _asked(run, request, limits)
     _at_most("k", request.k, limits.trees)
@@ -82,7 +84,7 @@ def k_best(run: Run, request: messages.KBestRequest, limits: Limits) -> messages
     return _trees(run, trees, request.svg)
 
 
-def bracketings(run: Run, request: messages.BracketingsRequest, limits: Limits) -> messages.BracketingsReply:
+def bracketings(run: Run, request: m.BracketingsRequest, limits: Limits) -> m.BracketingsReply:
     """Answer by `Run.bracketings`."""
     asked = _asked(run, request, limits)
     _at_most("k", request.k, limits.trees)
@@ -90,9 +92,9 @@ def bracketings(run: Run, request: messages.BracketingsRequest, limits: Limits) 
     best = run.bracketings(
         asked.words, request.k, asked.constraints, samples=request.samples, seed=request.seed, between=check_cancelled
     )
-    return messages.BracketingsReply(
+    return m.BracketingsReply(
         bracketings=[
-            messages.BracketingReply(
+            m.BracketingReply(
                 probability=item.probability, sampled=item.sampled, tree=_tree(run, item.tree, None, request.svg)
             )
             for item in best
@@ -100,7 +102,7 @@ def bracketings(run: Run, request: messages.BracketingsRequest, limits: Limits) 
     )
 
 
-def sample_trees(run: Run, request: messages.SampleTreesRequest, limits: Limits) -> messages.TreesReply:
+def sample_trees(run: Run, request: m.SampleTreesRequest, limits: Limits) -> m.TreesReply:
     """Answer by `Run.sample_trees`."""
     asked = _asked(run, request, limits)
     _at_most("samples", request.samples, limits.trees)
@@ -109,7 +111,7 @@ def sample_trees(run: Run, request: messages.SampleTreesRequest, limits: Limits)
     return _trees(run, trees, request.svg)
 
 
-def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> messages.SurprisalReply:
+def surprisal(run: Run, request: m.SurprisalRequest, limits: Limits) -> m.SurprisalReply:
     """Answer by `Run.surprisal`."""
     records = _surprisals(run, tuple(_words(run, request.sentence, limits)))
     svg = None
@@ -120,18 +122,7 @@ def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> m
             [record.entropy for record in records],
             most=request.most,
         )
-    words = [
-        messages.WordReply(
-            word=record.word,
-            token=record.token,
-            surprisal=_finite(record.surprisal),
-            syntactic_surprisal=_finite(record.syntactic_surprisal),
-            lexical_surprisal=_finite(record.lexical_surprisal),
-            entropy=_finite(record.entropy),
-        )
-        for record in records
-    ]
-    return messages.SurprisalReply(words=words, svg=svg)
+    return m.SurprisalReply(words=[m.WordReply.model_validate(record) for record in records], svg=svg)
 
 
 @lru_cache(maxsize=64)
@@ -140,60 +131,44 @@ def _surprisals(run: Run, words: tuple[str, ...]) -> SurprisalTable:
     return run.surprisal([list(words)], entropies=True)[0]
 
 
-def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> messages.CompleteReply:
+def complete(run: Run, request: m.CompleteRequest, limits: Limits) -> m.CompleteReply:
     """Answer by `Run.complete`."""
     words = _words(run, request.prefix, limits, least=0)
     _at_most("k", request.k, limits.next_words)
     completion = run.complete(words, request.k, max_length=limits.words)
-    return messages.CompleteReply(
+    return m.CompleteReply(
         tokens=completion.tokens,
         unknown=completion.unknown,
-        log_probability=_finite(completion.log_probability),
-        words=[messages.NextWord(word=word, probability=share) for word, share in completion.words],
+        log_probability=completion.log_probability,
+        words=[m.NextWord(word=word, probability=share) for word, share in completion.words],
         end=completion.end,
         entropy=completion.entropy,
     )
 
 
-def describe_symbol(run: Run, request: messages.DescribeSymbolRequest, limits: Limits) -> messages.DescribeSymbolReply:
+def describe_symbol(run: Run, request: m.DescribeSymbolRequest, limits: Limits) -> m.DescribeSymbolReply:
     """Answer by `Run.describe_symbol`."""
     described = run.describe_symbol(request.symbol)
     sides = {
-        side: [messages.ChildReply(name=symbol_name(run, child.symbol), **child._asdict()) for child in children]
+        side: [m.ChildReply(name=symbol_name(run, child.symbol), **child._asdict()) for child in children]
         for side, children in (("left", described.left), ("right", described.right))
     }
-    words = [messages.NextWord(word=word, probability=share) for word, share in described.words]
+    words = [m.NextWord(word=word, probability=share) for word, share in described.words]
     name = symbol_name(run, described.symbol)
-    return messages.DescribeSymbolReply(symbol=described.symbol, name=name, words=words, **sides)
+    return m.DescribeSymbolReply(symbol=described.symbol, name=name, words=words, **sides)
 
 
 QUESTIONS = (
-    Question("score", "Log-probability of a sentence.", messages.ScoreRequest, messages.ScoreReply, score),
-    Question("parse", "The tree of a sentence.", messages.ParseRequest, messages.ParseReply, parse),
-    Question("chart", "Span marginals of a sentence.", messages.ChartRequest, messages.ChartReply, chart),
-    Question("k_best", "The most probable trees.", messages.KBestRequest, messages.TreesReply, k_best),
+    Question("Log-probability of a sentence.", m.ScoreRequest, m.ScoreReply, score),
+    Question("The tree of a sentence.", m.ParseRequest, m.ParseReply, parse),
+    Question("Span marginals of a sentence.", m.ChartRequest, m.ChartReply, chart),
+    Question("The most probable trees.", m.KBestRequest, m.TreesReply, k_best),
+    Question("The most probable trees without symbols.", m.BracketingsRequest, m.BracketingsReply, bracketings),
+    Question("Random trees in proportion to their probability.", m.SampleTreesRequest, m.TreesReply, sample_trees),
+    Question("Surprisal of each word.", m.SurprisalRequest, m.SurprisalReply, surprisal),
+    Question("The likeliest next words.", m.CompleteRequest, m.CompleteReply, complete),
     Question(
-        "bracketings",
-        "The most probable trees without symbols.",
-        messages.BracketingsRequest,
-        messages.BracketingsReply,
-        bracketings,
-    ),
-    Question(
-        "sample_trees",
-        "Random trees in proportion to their probability.",
-        messages.SampleTreesRequest,
-        messages.TreesReply,
-        sample_trees,
-    ),
-    Question("surprisal", "Surprisal of each word.", messages.SurprisalRequest, messages.SurprisalReply, surprisal),
-    Question("complete", "The likeliest next words.", messages.CompleteRequest, messages.CompleteReply, complete),
-    Question(
-        "describe_symbol",
-        "A symbol's likeliest children and words.",
-        messages.DescribeSymbolRequest,
-        messages.DescribeSymbolReply,
-        describe_symbol,
+        "Likeliest children and words of a symbol.", m.DescribeSymbolRequest, m.DescribeSymbolReply, describe_symbol
     ),
 )
 
@@ -226,7 +201,7 @@ class _Asked:
     """A sentence as the run splits it, and what is known of its tree, over these words."""
 
     words: list[str]
-    tokens: list[messages.TokenReply]
+    tokens: list[m.TokenReply]
     constraints: Record | None
 
     @property
@@ -243,11 +218,11 @@ def _asked(run: Run, request: Any, limits: Limits) -> _Asked:
         start = request.sentence.index(word, place)
         place = start + len(word)
         known = index not in normalised or normalised[index] in run.vocabulary
-        tokens.append(messages.TokenReply(text=word, start=start, end=place, used=index in normalised, known=known))
+        tokens.append(m.TokenReply(text=word, start=start, end=place, used=index in normalised, known=known))
     return _Asked(words, tokens, _constraints(request.constraints, tokens))
 
 
-def _constraints(asked: messages.ConstraintsMessage | None, tokens: list[messages.TokenReply]) -> Record | None:
+def _constraints(asked: m.ConstraintsMessage | None, tokens: list[m.TokenReply]) -> Record | None:
     if asked is None:
         return None
     spans = asked.model_dump(exclude={"unit"})
@@ -277,10 +252,10 @@ def _scores(run: Run, asked: _Asked) -> dict[str, float | None]:
     """Return the log-probability under the constraints, and the share that they leave."""
     free = _log_probability(run, tuple(asked.words))
     if asked.constraints is None:
-        return {"log_probability": _finite(free), "share": 1.0}
+        return {"log_probability": free, "share": 1.0}
     (log_probability,) = run.score([asked.words], [asked.constraints])
     share = math.exp(log_probability - free) if math.isfinite(free) else None
-    return {"log_probability": _finite(log_probability), "share": share}
+    return {"log_probability": log_probability, "share": share}
 
 
 @lru_cache(maxsize=64)
@@ -289,26 +264,22 @@ def _log_probability(run: Run, words: tuple[str, ...]) -> float:
     return run.score([list(words)])[0]
 
 
-def _trees(run: Run, trees: list[ScoredTree], svg: bool) -> messages.TreesReply:
-    return messages.TreesReply(trees=[_tree(run, scored.tree, scored.log_probability, svg) for scored in trees])
+def _trees(run: Run, trees: list[ScoredTree], svg: bool) -> m.TreesReply:
+    return m.TreesReply(trees=[_tree(run, scored.tree, scored.log_probability, svg) for scored in trees])
 
 
-def _tree(run: Run, tree: SpanTree, log_probability: float | None, svg: bool) -> messages.TreeReply:
+def _tree(run: Run, tree: SpanTree, log_probability: float | None, svg: bool) -> m.TreeReply:
     symbols = {*tree.tags, *(label for _, _, label in tree.spans)} - PLAIN_LABELS
     names = {symbol: symbol_name(run, symbol) for symbol in symbols}
-    return messages.TreeReply(
+    return m.TreeReply(
         words=list(tree.words),
         tags=list(tree.tags),
         spans=list(tree.spans),
         brackets=tree.to_brackets(),
         names=names,
-        log_probability=_finite(log_probability),
+        log_probability=log_probability,
         svg=tree_picture(tree, names=names) if svg else None,
     )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def symbol_name(run: Run, symbol: str) -> str:

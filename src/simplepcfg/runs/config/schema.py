@@ -1,6 +1,6 @@
 """Configuration classes of a run: data, model and training. The reference page of keys is generated from them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -16,55 +16,52 @@ Positive = Annotated[int, Field(ge=1, lt=LIMIT)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+LogWeight = Annotated[float, Field(ge=0, le=100)]
+Default = TypeVar("Default")
+
+
+def key(default: Default, description: str) -> Default:
+    """Return the field of a key with its default and what the reference page says of it."""
+    field: Default = Field(default, description=description)
+    return field
 
 
 class DataConfig(Preprocessing):
     """The text of a run and how it is split into words."""
 
-    train: str | tuple[str, ...] | None = Field(
-        default=None,
-        description="Training file, folder or pattern, or a list of these: one sentence a line, or bracketed trees; "
-        "`.gz` is read too.",
+    train: str | tuple[str, ...] | None = key(
+        None,
+        "Training file, folder or pattern, or a list of these: one sentence a line, or bracketed trees; `.gz` is read "
+        "too.",
     )
-    valid: str | None = Field(
-        default=None,
-        description="Validation file, which chooses the best epoch; without one, a seeded 5 % of the training text.",
+    valid: str | None = key(
+        None, "Validation file, which chooses the best epoch; without one, a seeded 5 % of the training text."
     )
-    raw: bool = Field(
-        default=False,
-        description="Text files are raw paragraphs, to be split into sentences and words. Needs data.tokenize.",
+    raw: bool = key(False, "Text files are raw paragraphs, to be split into sentences and words. Needs data.tokenize.")
+    vocabulary_size: Count = key(10_000, "Number of most frequent training words to keep; 0 keeps all.")
+    min_count: Count = key(
+        0,
+        "Rarer words become `<unk>`. 0: words seen once do if otherwise no word would, up to a tenth of the text, so "
+        "that unknown words are learned.",
     )
-    vocabulary_size: Count = Field(
-        default=10_000, description="Number of most frequent training words to keep; 0 keeps all."
+    unknown_classes: Literal["none", "endings"] = key(
+        "none",
+        "`endings` gives unknown words classes by capital, digit, hyphen and endings that rare words of the training "
+        "text have, such as `<unk:cap:-ung>`. Perplexities are not comparable.",
     )
-    min_count: Count = Field(
-        default=0,
-        description="Rarer words become `<unk>`. 0: words seen once do if otherwise no word would, up to a tenth of "
-        "the text, so that unknown words are learned.",
-    )
-    unknown_classes: Literal["none", "endings"] = Field(
-        default="none",
-        description="`endings` gives unknown words classes by capital, digit, hyphen and endings that rare words of "
-        "the training text have, such as `<unk:cap:-ung>`. Perplexities are not comparable.",
-    )
-    max_length: Count = Field(
-        default=40, description="Longer training sentences are left out; 0 keeps all. Validation is never cut."
+    max_length: Count = key(40, "Longer training sentences are left out; 0 keeps all. Validation is never cut.")
+
+    separator_weight: LogWeight = key(
+        0.0,
+        "When trees are chosen, log-weight that a span loses if it crosses a comma, bracket or other separator that "
+        "was dropped. Probabilities and the most probable trees are not affected.",
     )
 
-    separator_weight: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        description="When trees are chosen, log-weight that a span loses if it crosses a comma, bracket or other "
-        "separator that was dropped. Probabilities and the most probable trees are not affected.",
-    )
-
-    branching_bonus: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="When trees are chosen, what is added to the marginal of every span that ends the sentence: a "
-        "preference of trees that branch to the right. Ensembles and the most probable trees take no notice of it.",
+    branching_bonus: Fraction = key(
+        0.0,
+        "When trees are chosen, what is added to the marginal of every span that ends the sentence: a preference of "
+        "trees that branch to the right. Ensembles and the most probable trees take no notice of it.",
     )
 
     @model_validator(mode="after")
@@ -88,156 +85,131 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epochs: Positive = Field(default=30, description="Passes over the training text, at most.")
-    patience: Count = Field(
-        default=5, description="Stop after so many epochs without a better validation likelihood; 0: never."
+    epochs: Positive = key(30, "Passes over the training text, at most.")
+    patience: Count = key(5, "Stop after so many epochs without a better validation likelihood; 0: never.")
+    max_minutes: Weight = key(
+        0.0, "Begin no epoch after so many minutes, earlier parts of a resumed run included; 0: no limit."
     )
-    max_minutes: Weight = Field(
-        default=0.0,
-        description="Begin no epoch after so many minutes, earlier parts of a resumed run included; 0: no limit.",
+    batch_size: Positive = key(16, "Sentences a step.")
+    learning_rate: Rate = key(0.002, "Adam's highest step size.")
+    network_lr_multiplier: Rate = key(
+        1.0, "Learning-rate multiplier of the networks; embeddings and a compound model's encoder have the full rate."
     )
-    batch_size: Positive = Field(default=16, description="Sentences a step.")
-    learning_rate: Rate = Field(default=0.002, description="Adam's highest step size.")
-    network_lr_multiplier: Rate = Field(
-        default=1.0,
-        description="Learning-rate multiplier of the networks; embeddings and a compound model's encoder "
-        "have the full rate.",
-    )
-    betas: tuple[float, float] = Field(
-        default=(0.75, 0.999),
-        description="Adam's decay rates of the two moments, each in [0, 1).",
-    )
-    schedule: Literal["constant", "linear", "plateau"] = Field(
-        default="constant",
-        description="`linear`: the learning rate falls to 0 over all epochs. `plateau`: it is multiplied by "
+    betas: tuple[float, float] = key((0.75, 0.999), "Adam's decay rates of the two moments, each in [0, 1).")
+    schedule: Literal["constant", "linear", "plateau"] = key(
+        "constant",
+        "`linear`: the learning rate falls to 0 over all epochs. `plateau`: it is multiplied by "
         "training.plateau_factor after training.plateau_epochs without a better validation.",
     )
-    plateau_epochs: Positive = Field(default=3, description="Epochs after which `plateau` lowers the rate.")
-    plateau_factor: float = Field(default=0.5, gt=0, lt=1, description="Factor of `plateau`.")
-    warmup_steps: Count = Field(default=0, description="Steps over which the learning rate rises from 0.")
-    clip: Weight = Field(default=3.0, description="Largest gradient norm; 0 does not clip.")
-    weight_decay: Weight = Field(default=0.0, description="Decoupled weight decay, as in AdamW.")
-    weight_decay_per_epoch: Weight = Field(
-        default=0.0,
-        description="Sets training.weight_decay to this divided by the learning rate and by the steps of an "
-        "epoch, at least 1,250: with 1, weights without gradients shrink to 1 / e in an epoch. 0 takes "
-        "training.weight_decay.",
+    plateau_epochs: Positive = key(3, "Epochs after which `plateau` lowers the rate.")
+    plateau_factor: Annotated[float, Field(gt=0, lt=1)] = key(0.5, "Factor of `plateau`.")
+    warmup_steps: Count = key(0, "Steps over which the learning rate rises from 0.")
+    clip: Weight = key(3.0, "Largest gradient norm; 0 does not clip.")
+    weight_decay: Weight = key(0.0, "Decoupled weight decay, as in AdamW.")
+    weight_decay_per_epoch: Weight = key(
+        0.0,
+        "Sets training.weight_decay to this divided by the learning rate and by the steps of an epoch, at least "
+        "1,250: with 1, weights without gradients shrink to 1 / e in an epoch. 0 takes training.weight_decay.",
     )
-    start_from: str | None = Field(
-        default=None,
-        description="A run folder whose best weights this run begins with. Vocabulary and sizes must be the "
-        "same, except that N and P may both be m times as large here: each symbol is then split into m.",
+    start_from: str | None = key(
+        None,
+        "A run folder whose best weights this run begins with. Vocabulary and sizes must be the same, except that N "
+        "and P may both be m times as large here: each symbol is then split into m.",
     )
-    start_noise: Weight = Field(
-        default=0.1, description="Standard deviation of the noise of split symbols, relative to that of the embeddings."
+    start_noise: Weight = key(
+        0.1, "Standard deviation of the noise of split symbols, relative to that of the embeddings."
     )
-    word_neighbours: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Initialise word embeddings from each word's neighbours in the training text: 0 "
-        "at random, 1 by neighbours alone. No effect with training.start_from.",
+    word_neighbours: Fraction = key(
+        0.0,
+        "Initialise word embeddings from each word's neighbours in the training text: 0 at random, 1 by neighbours "
+        "alone. No effect with training.start_from.",
     )
-    state_dropout: Share = Field(
-        default=0.0,
-        description="Share of the symbols (nonterminals and preterminals each, or states) that every step "
-        "leaves out. Training perplexities are those of the smaller grammars.",
+    state_dropout: Share = key(
+        0.0,
+        "Share of the symbols (nonterminals and preterminals each, or states) that every step leaves out. Training "
+        "perplexities are those of the smaller grammars.",
     )
-    embedding_dropout: Share = Field(default=0.0, description="Dropout rate of the embeddings of symbols and words.")
-    feature_dropout: Share = Field(default=0.0, description="Dropout rate of the kernel features of an LHMM.")
-    logit_dropout: Share = Field(
-        default=0.0,
-        description="Share of the logits in both factors of a Rank HMM's transitions that every step sets to "
-        "−∞; with the authors' networks, of its start embeddings as well.",
+    embedding_dropout: Share = key(0.0, "Dropout rate of the embeddings of symbols and words.")
+    feature_dropout: Share = key(0.0, "Dropout rate of the kernel features of an LHMM.")
+    logit_dropout: Share = key(
+        0.0,
+        "Share of the logits in both factors of a Rank HMM's transitions that every step sets to −∞; with the "
+        "authors' networks, of its start embeddings as well.",
     )
-    branching_bias: float = Field(
-        default=0.0,
-        ge=-100,
-        le=100,
-        description="Branching bias of the first steps: log-weight of every span that ends the sentence (if "
-        "negative, its absolute value, of every span that begins it). 0.4 leads to right-branching trees, as in "
-        "English; with 0 chance decides.",
+    branching_bias: Annotated[float, Field(ge=-100, le=100)] = key(
+        0.0,
+        "Branching bias of the first steps: log-weight of every span that ends the sentence (if negative, its "
+        "absolute value, of every span that begins it). 0.4 leads to right-branching trees, as in English; with 0 "
+        "chance decides.",
     )
-    branching_bias_steps: int = Field(
-        default=600, ge=0, description="Steps with the branching bias. Their perplexity is an upper bound."
+    branching_bias_steps: Annotated[int, Field(ge=0)] = key(
+        600, "Steps with the branching bias. Their perplexity is an upper bound."
     )
-    punctuation_weight: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        description="How much less a span counts in training, as a log-weight, that has a dropped comma, bracket or "
-        "other separator inside and neither begins nor ends at one. Training perplexity is an upper bound with it.",
+    punctuation_weight: LogWeight = key(
+        0.0,
+        "How much less a span counts in training, as a log-weight, that has a dropped comma, bracket or other "
+        "separator inside and neither begins nor ends at one. Training perplexity is an upper bound with it.",
     )
-    teacher: tuple[str, ...] = Field(
-        default=(),
-        description="Run folders (or folders of runs) with the same preprocessing, from whose mean span "
-        "marginals this run learns; kept in `teacher.safetensors`.",
+    teacher: tuple[str, ...] = key(
+        (),
+        "Run folders (or folders of runs) with the same preprocessing, from whose mean span marginals this run "
+        "learns; kept in `teacher.safetensors`.",
     )
-    teacher_form: Literal["prior", "targets"] = Field(
-        default="prior",
-        description="`prior`: training.teacher_weight times the teachers' marginal is a span's log-weight. "
-        "`targets`: the loss has training.teacher_weight times the divergence of the model's span marginals from "
-        "the teachers', which takes more time and memory.",
+    teacher_form: Literal["prior", "targets"] = key(
+        "prior",
+        "`prior`: training.teacher_weight times the teachers' marginal is a span's log-weight. `targets`: the loss "
+        "has training.teacher_weight times the divergence of the model's span marginals from the teachers', which "
+        "takes more time and memory.",
     )
-    teacher_mean: Literal["arithmetic", "geometric"] = Field(
-        default="arithmetic",
-        description="Mean of the marginals of several teachers; the geometric one (of each plus 0.001) trusts "
-        "only spans that all of them expect.",
+    teacher_mean: Literal["arithmetic", "geometric"] = key(
+        "arithmetic",
+        "Mean of the marginals of several teachers; the geometric one (of each plus 0.001) trusts only spans that all "
+        "of them expect.",
     )
-    teacher_weight: float = Field(default=1.0, ge=0, le=100, description="Weight of the teachers at the first step.")
-    teacher_steps: Count = Field(
-        default=0,
-        description="Steps over which training.teacher_weight falls linearly to 0; 0 keeps it. Training "
-        "perplexity is an upper bound until then.",
+    teacher_weight: LogWeight = key(1.0, "Weight of the teachers at the first step.")
+    teacher_steps: Count = key(
+        0,
+        "Steps over which training.teacher_weight falls linearly to 0; 0 keeps it. Training perplexity is an upper "
+        "bound until then.",
     )
-    ema_decay: Share = Field(
-        default=0.0,
-        description="Decay of an exponential moving average (EMA) of the weights, which becomes the model: "
-        "0.999 averages about a thousand steps; 0: none.",
+    ema_decay: Share = key(
+        0.0,
+        "Decay of an exponential moving average (EMA) of the weights, which becomes the model: 0.999 averages about a "
+        "thousand steps; 0: none.",
     )
-    curriculum_start: Count = Field(
-        default=0, description="Longest training sentence of the first epoch; 0 trains on all."
+    curriculum_start: Count = key(0, "Longest training sentence of the first epoch; 0 trains on all.")
+    curriculum_growth: Count = key(1, "Words by which that length grows each epoch.")
+    precision: Precision = key(
+        "auto",
+        "Arithmetic of training. `auto`: bf16 on a GPU, fp32 on a CPU, where bf16 only rounds the operands of "
+        "networks, rules and emissions. Validation has fp32 rules, multiplied in TF32 on a GPU unless this is fp32, "
+        "the model is compound or its rules are dense.",
     )
-    curriculum_growth: Count = Field(default=1, description="Words by which that length grows each epoch.")
-    precision: Precision = Field(
-        default="auto",
-        description="Arithmetic of training. `auto`: bf16 on a GPU, fp32 on a CPU, where bf16 only rounds "
-        "the operands of networks, rules and emissions. Validation has fp32 rules, multiplied in TF32 on a GPU "
-        "unless this is fp32, the model is compound or its rules are dense.",
+    device: str = key("auto", "`auto` (a CUDA GPU if there is one), `cpu`, `cuda` or `cuda:1`.")
+    threads: Annotated[int, Field(ge=0, le=MAX_THREADS)] = key(
+        0, "CPU threads; 0: torch's choice. Bit-for-bit repeats need the same number."
     )
-    device: str = Field(default="auto", description="`auto` (a CUDA GPU if there is one), `cpu`, `cuda` or `cuda:1`.")
-    threads: int = Field(
-        default=0,
-        ge=0,
-        le=MAX_THREADS,
-        description="CPU threads; 0: torch's choice. Bit-for-bit repeats need the same number.",
+    mesh: tuple[Positive, ...] = key(
+        (),
+        "How the processes of torchrun are arranged: `[2, 4]` divides every batch in 2 and the grammar in 4; by "
+        "default each process has the whole grammar.",
     )
-    mesh: tuple[Positive, ...] = Field(
-        default=(),
-        description="How the processes of torchrun are arranged: `[2, 4]` divides every batch in 2 and the grammar "
-        "in 4; by default each process has the whole grammar.",
+    timeout_minutes: Rate = key(30.0, "Minutes after which a process that waits for another one ends the run.")
+    checkpoint_minutes: Weight = key(10.0, "Minutes between checkpoints, besides one an epoch; 0: none.")
+    checkpoint_steps: Count = key(0, "Steps between checkpoints, besides one an epoch; 0: none.")
+    log_every: Positive = key(100, "Steps between two lines of metrics.jsonl.")
+    captured_shapes: Count = key(
+        96, "Largest number of batch shapes whose steps are captured as CUDA graphs on a GPU; 0: none."
     )
-    timeout_minutes: Rate = Field(
-        default=30.0, description="Minutes after which a process that waits for another one ends the run."
+    stop_at_skipped: bool = key(
+        False,
+        "End the run, with exit code 3, at the first step without a finite loss and gradient, instead of skipping it "
+        "(twenty in a row always end the run).",
     )
-    checkpoint_minutes: Weight = Field(
-        default=10.0, description="Minutes between checkpoints, besides one an epoch; 0: none."
-    )
-    checkpoint_steps: Count = Field(default=0, description="Steps between checkpoints, besides one an epoch; 0: none.")
-    log_every: Positive = Field(default=100, description="Steps between two lines of metrics.jsonl.")
-    captured_shapes: Count = Field(
-        default=96,
-        description="Largest number of batch shapes whose steps are captured as CUDA graphs on a GPU; 0: none.",
-    )
-    stop_at_skipped: bool = Field(
-        default=False,
-        description="End the run, with exit code 3, at the first step without a finite loss and gradient, "
-        "instead of skipping it (twenty in a row always end the run).",
-    )
-    check_identity: bool = Field(
-        default=False,
-        description="Add `rule_count_ratio` to every line of metrics, by one more pass: 1 if the inside algorithm "
-        "is exact. Not for hidden Markov models.",
+    check_identity: bool = key(
+        False,
+        "Add `rule_count_ratio` to every line of metrics, by one more pass: 1 if the inside algorithm is exact. Not "
+        "for hidden Markov models.",
     )
 
     @field_validator("teacher", mode="before")
@@ -283,9 +255,9 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(default="run", description="Name in reports.")
-    seed: int = Field(
-        default=0, ge=0, lt=2**63, description="Source of every random draw: weights, batch order, held-out sentences."
+    name: str = key("run", "Name in reports.")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = key(
+        0, "Source of every random draw: weights, batch order, held-out sentences."
     )
     data: DataConfig = Field(default_factory=DataConfig, description="The text.")
     model: Annotated[ModelConfig, Field(discriminator="kind"), BeforeValidator(_with_kind)] = Field(
