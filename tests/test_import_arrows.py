@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     # Stages of long computations, told to whoever shows them.
     "progress": set(),
     "ops": {"errors"},
-    "data": {"errors", "files", "drawing"},
+    "data": {"errors", "files", "progress", "drawing"},
     "configs": set(),
     "grammars": {"errors", "ops"},
     "models": {"errors", "ops", "grammars"},

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
-from simplepcfg.cli.preparing import LANGUAGE_MODELS
+from simplepcfg.cli.prepare import LANGUAGE_MODELS
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.runs.config.files import load_config

@@ -154,13 +154,12 @@ def test_words_in_brackets_are_text(tmp_path: Path, text: str, kind: str) -> Non
 
 def test_a_bomb_is_not_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.gz"
-    for module in (readers, encodings):
-        monkeypatch.setattr(module, "LEAST_EXPANDED_BYTES", 100_000)
+    monkeypatch.setattr(readers, "LEAST_EXPANDED_BYTES", 100_000)
     with gzip.open(path, "wb") as stream:
         stream.write(b"the dog\n" * 1_000_000)
     with pytest.raises(InputError, match=r"bomb.gz:\d+: expands to more than 200 times its size"):
         list(open_text(path))
-    with pytest.raises(InputError, match=r"bomb.gz: expands to more than 200 times its size"):
+    with pytest.raises(InputError, match=r"bomb.gz:\d+: expands to more than 200 times its size"):
         list(encodings.read_lines(path, "latin-1"))
 
 

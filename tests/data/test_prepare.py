@@ -15,6 +15,7 @@ from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.treebank_files import find_text, find_trees
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
+from simplepcfg.progress import heard_by
 
 TREES = "(S (NP-SBJ (DT The) (NN dog)) (VP (VBZ eats) (NP (CD 12) (NN %))) (. .))\n(X (. .))\n(INTJ (UH Yes))\n"
 
@@ -141,13 +142,17 @@ def test_an_interrupted_run_leaves_nothing(treebank: Path, tmp_path: Path, error
     if exists:
         out.mkdir()
 
-    def interrupt(path: Path, sentences: int) -> None:
-        assert list(out.parent.rglob("train.txt"))
-        if path.name.startswith("test"):
+    class Interrupting:
+        def begin(self, what: str, total: float | None) -> None: ...
+
+        def advance(self, amount: float) -> None:
+            assert list(out.parent.rglob("train.txt"))
             raise error
 
-    with pytest.raises(error):
-        prepare(job(treebank), out, interrupt)
+        def end(self) -> None: ...
+
+    with pytest.raises(error), heard_by(Interrupting()):
+        prepare(job(treebank), out)
     assert list(out.parent.rglob("*")) == ([out] if exists else [])
 
 

@@ -1,5 +1,7 @@
 """`simplepcfg prepare`: a treebank or text as published, as the files that train and evaluate read."""
 
+import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -13,15 +15,21 @@ from simplepcfg.cli.prepare_options import (
     TreebankRequest,
     VocabularyRequest,
 )
+from simplepcfg.cli.progress import shows_progress
 from simplepcfg.cli.requests import flag, group, options, takes
-from simplepcfg.errors import InputError
+from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
+from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.conventions import Conventions
-    from simplepcfg.data.preparation import Job
+    from simplepcfg.data.preparation import Job, Prepared
     from simplepcfg.data.treebank_files import Source
+    from simplepcfg.training.recommendation import Recommendation
 
 SUMMARY = "Make text, trees and a vocabulary from a treebank."
+
+SHOWN_TAGS = 12
+LANGUAGE_MODELS = ("sn-pcfg-4096", "sn-pcfg-small-lm")
 
 app = group(
     """Make text, trees and a vocabulary from a treebank or text as it is published.
@@ -65,6 +73,7 @@ class BracketsRequest(TreebankRequest, SharesRequest):
 
 
 @app.command("ptb", short_help="Penn Treebank 3, Wall Street Journal: sections 02-21, 22, 23.")
+@shows_progress
 @takes(PtbRequest)
 def ptb(request: PtbRequest) -> None:
     """The Penn Treebank's Wall Street Journal, from files such as wsj_0201.mrg.
@@ -81,6 +90,7 @@ def ptb(request: PtbRequest) -> None:
 
 
 @app.command("ctb", short_help="Chinese Treebank 5.1: files 1-270 and 440-1151, 301-325, 271-300.")
+@shows_progress
 @takes(CtbRequest)
 def ctb(request: CtbRequest) -> None:
     """The Chinese Treebank, from files such as chtb_001.fid; leaves tagged PU are punctuation.
@@ -98,6 +108,7 @@ def ctb(request: CtbRequest) -> None:
 
 
 @app.command("spmrl", short_help="SPMRL shared task, French or German.")
+@shows_progress
 @takes(SpmrlRequest)
 def spmrl(request: SpmrlRequest) -> None:
     """A treebank of the SPMRL shared task, from files such as train.French.gold.ptb.
@@ -121,6 +132,7 @@ def spmrl(request: SpmrlRequest) -> None:
 
 
 @app.command("brackets", short_help="Any folder or files of bracketed trees.")
+@shows_progress
 @takes(BracketsRequest)
 def brackets(request: BracketsRequest) -> None:
     """Bracketed trees; train, dev (valid) or test in the name of a file or folder says the split.
@@ -139,6 +151,7 @@ def brackets(request: BracketsRequest) -> None:
 
 
 @app.command("text", short_help="Plain text, one sentence a line, for language modelling.")
+@shows_progress
 @takes(TextRequest)
 def text(request: TextRequest) -> None:
     """Plain text or CoNLL-U, words separated by white space; nothing is changed unless asked for.
@@ -171,17 +184,66 @@ def _job(kind: str, request: VocabularyRequest, source: "Source", conventions: "
 
 
 def _run(job: "Job", request: VocabularyRequest, expected: dict[str, int] | None = None) -> None:
-    from simplepcfg.cli.preparing import file_progress, summary
     from simplepcfg.data.preparation import prepare
     from simplepcfg.data.prepared_folder import refuse_filled
 
     refuse_filled(request.out)
-    with file_progress(job, request.quiet) as progress:
-        done = prepare(job, request.out, progress)
+    done = prepare(job, request.out)
     if request.quiet:
         return
     from simplepcfg.training.recommendation import fitting_configuration
 
     fitting = fitting_configuration(done.splits["train"].sentences, language_model=job.kind == "text")
-    for line in summary(job, done, expected or {}, fitting):
+    for line in _summary(job, done, expected or {}, fitting):
         note(line)
+
+
+def _summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "Recommendation") -> Iterator[str]:
+    """Yield the lines of a summary: each split, what was dropped and why, the vocabulary, and how to train on it."""
+    yield from done.notes
+    unit = "sentence" if job.kind == "text" else "tree"
+    for split, count in done.splits.items():
+        one_word = f", {count.one_word_sentences:,} of them of one word" if count.one_word_sentences else ""
+        size = f"{counted(count.sentences, 'sentence')}{one_word}, {counted(count.words, 'word')}"
+        yield f"{split}: {size}, from {counted(count.read, unit)} in {counted(count.files, 'file')}"
+    for split, trees in expected.items():
+        if done.splits[split].read != trees:
+            yield f"{split}: PTB-3 has {trees:,} trees here, not {done.splits[split].read:,}; is this all of it?"
+    if job.source.files[0][0] is None and job.shares is None:
+        yield "no file names a split, so all of it is training text; --split 90,5,5 makes three"
+    yield from _dropped(done)
+    yield f"vocabulary: {done.vocabulary:,} of the {done.types:,} different words of the training text"
+    sentences = counted(done.splits["train"].sentences, "sentence")
+    yield f"for {sentences} on this machine: {fitting.config} ({fitting.reason})"
+    yield f"the files are in {done.folder}; next: {_train_command(done, fitting.config)}"
+
+
+def _dropped(done: "Prepared") -> Iterator[str]:
+    """Yield lines with what was dropped, by reason."""
+    tags = done.losses.tags
+    if tags:
+        listed = "  ".join(f"{tag} {count:,}" for tag, count in tags.most_common(SHOWN_TAGS))
+        more = f"  and {len(tags) - SHOWN_TAGS} more tags" if len(tags) > SHOWN_TAGS else ""
+        yield f"dropped {sum(tags.values()):,} leaves by tag: {listed}{more}"
+    foreign = done.losses.reasons[FOREIGN]
+    if tags and foreign:
+        yield f"{foreign:,} of these have a letter or digit; --keep-tags would let their tags stay"
+    for reason, count in done.losses.reasons.items():
+        if count and reason not in (KEPT_WORDS, FOREIGN):
+            yield f"{'changed' if ', now ' in reason else 'dropped'} {count:,} {reason}"
+
+
+def _train_command(done: "Prepared", config: str) -> str:
+    """Return the command that trains on what was written, with the settings of prepared.toml."""
+    folder = done.folder
+    valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
+    # The configurations for language modelling change nothing by themselves; those for parsing do.
+    keys = [] if config in LANGUAGE_MODELS else ["lowercase", "numbers", "punctuation"]
+    if done.settings["eos"] and keys:
+        keys.append("eos")
+    settings = "".join(f" --set data.{key}={_toml(done.settings[key])}" for key in keys)
+    return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from simplepcfg.data.readers import LEAST_EXPANDED_BYTES, MOST_TIMES_COMPRESSED, open_text
+from simplepcfg.data.readers import UTF8, open_text
 from simplepcfg.errors import InputError
 
-AUTO, UTF8, CHINESE = "auto", "utf-8", "gb18030"  # GB18030 contains GB2312 and GBK
+AUTO, CHINESE = "auto", "gb18030"  # GB18030 contains GB2312 and GBK
 
 _TAG_LINE = re.compile(r"\s*<.*>\s*")
 _HEADER = re.compile(r"\s*<(/?)HEADER\b", re.IGNORECASE)
@@ -35,9 +34,7 @@ def read_lines(path: Path, encoding: str = UTF8) -> Iterator[str]:
     """
     if encoding == AUTO:
         encoding = _detect(path)
-    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-        return open_text(path)
-    return _decoded(path, encoding)
+    return open_text(path, encoding=codecs.lookup(encoding).name)
 
 
 def without_sgml(lines: Iterable[str]) -> Iterator[str]:
@@ -58,40 +55,9 @@ def without_sgml(lines: Iterable[str]) -> Iterator[str]:
 def _detect(path: Path) -> str:
     """Return the encoding of a file of a Chinese treebank; these files are small and can be read once more."""
     try:
-        _bytes(path).decode(UTF8)
-    except UnicodeDecodeError:
-        return CHINESE
+        for _ in open_text(path):
+            pass
+    except InputError as error:
+        if isinstance(error.__context__, UnicodeDecodeError):
+            return CHINESE
     return UTF8
-
-
-def _decoded(path: Path, encoding: str) -> Iterator[str]:
-    """Split at line feeds first: they are never half of a character in an encoding that treebanks come in."""
-    for number, raw in enumerate(_bytes(path).split(b"\n"), start=1):
-        try:
-            line = raw.decode(encoding).rstrip("\r")
-        except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise InputError(
-                f"{path}:{number}: byte 0x{byte:02x} is not {encoding}; give the file's own encoding"
-            ) from None
-        if "\0" in line:
-            raise InputError(f"{path}:{number}: holds a NUL byte, so is not {encoding} text; remove it")
-        yield line
-
-
-def _bytes(path: Path) -> bytes:
-    raw = path.read_bytes()
-    if path.suffix != ".gz":
-        return raw
-    try:
-        most = max(MOST_TIMES_COMPRESSED * len(raw), LEAST_EXPANDED_BYTES)
-        with gzip.open(path, "rb") as stream:
-            content = stream.read(most + 1)
-        if len(content) > most:
-            raise InputError(
-                f"{path}: expands to more than {MOST_TIMES_COMPRESSED} times its size, as text does not; if that is "
-                "meant, decompress it and give the file"
-            )
-        return content
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InputError(f"{path}: not a whole gzip file; compress it anew") from None

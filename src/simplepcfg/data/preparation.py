@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -20,15 +20,14 @@ from simplepcfg.data.raw_text import sentences_of_lines
 from simplepcfg.data.readers import words_of_text
 from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
 from simplepcfg.data.vocabulary import Vocabulary, held_out_words_remark
-from simplepcfg.errors import InputError, naming_file
+from simplepcfg.errors import InputError, counted, naming_file
+from simplepcfg.progress import stage
 
 EMPTIED, TREELESS = "sentences with no word left", "files without trees"
 _LOOKED_AT = 1000  # words, before tags are judged
 MAX_LENGTH = 40  # of training sentences; train leaves longer ones out, after the vocabulary is counted
 # Settings of `train` that go with prepared text: nothing is done to it again.
 AS_PREPARED: dict[str, object] = {"lowercase": False, "numbers": "keep", "punctuation": "keep"}
-
-Progress = Callable[[Path, int], None]  # a file that is done, and sentences so far
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class SplitCount:
     read: int = 0  # sentences or trees, those without any word included
     sentences: int = 0
     words: int = 0
-    one_word: int = 0
+    one_word_sentences: int = 0
 
 
 @dataclass
@@ -77,7 +76,7 @@ class Job:
         return map(splitter(self.language) if self.tokenize else str.split, sentences)
 
 
-def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
+def prepare(job: Job, out: Path) -> Prepared:
     """Write `out`/{train,valid,test}.{txt,trees}, vocabulary.txt and prepared.toml; return a summary.
 
     Memory holds the counts of training words and one sentence. `out` must not exist, or be empty; it is filled in
@@ -87,7 +86,7 @@ def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
         raise InputError("shares divide files whose names say no split, but these do; leave it out")
     with new_folder(out) as unfinished:
         counts: Counter[str] = Counter()
-        splits, losses = _write_splits(job, unfinished, counts, progress)
+        splits, losses = _write_splits(job, unfinished, counts)
         conventions = job.conventions
         size = conventions.vocabulary_size or None
         vocabulary = Vocabulary.from_counts(counts, size, conventions.min_count)
@@ -116,14 +115,13 @@ def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
     return done
 
 
-def _write_splits(
-    job: Job, folder: Path, counts: Counter[str], progress: Progress | None
-) -> tuple[dict[str, SplitCount], Losses]:
+def _write_splits(job: Job, folder: Path, counts: Counter[str]) -> tuple[dict[str, SplitCount], Losses]:
     losses = Losses.none()
     splits: dict[str, SplitCount] = {}
     generator = random.Random(job.seed)
-    total = 0
+    files = len(job.source.files)
     with ExitStack() as stack:
+        advance = stack.enter_context(stage(f"preparing {counted(files, 'file')}", files if files > 1 else None))
         writers: dict[str, _Writer] = {}
         for named, path in job.source.files:
             touched = set()
@@ -135,15 +133,12 @@ def _write_splits(
                 touched.add(split)
                 count = splits[split]
                 count.read += 1
-                total += 1
-                if progress is not None and total % 1000 == 0:
-                    progress(path, total)
                 if not words:
                     losses.reasons[EMPTIED] += 1
                     continue
                 count.sentences += 1
                 count.words += len(words)
-                count.one_word += len(words) == 1
+                count.one_word_sentences += len(words) == 1
                 writers[split].write(words, brackets)
                 if split == TRAIN:
                     counts.update(words)
@@ -151,8 +146,7 @@ def _write_splits(
                 splits[split].files += 1
             if losses.reasons[KEPT_WORDS] + losses.reasons[FOREIGN] >= _LOOKED_AT:
                 _refuse_foreign_tags(job, path, losses)
-            if progress is not None:
-                progress(path, total)
+            advance(1)
     _refuse_foreign_tags(job, job.source.files[-1][1], losses)
     for split in dict.fromkeys([TRAIN, *(named for named, _ in job.source.files if named)]):
         if split not in splits or not splits[split].sentences:
@@ -169,10 +163,8 @@ def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[
             if words:
                 yield prepare_sentence(words, job.conventions, losses), ""
         return
-    if job.kind != "ctb":  # whose files have tags around their trees
-        lines = refuse_other_formats(lines, str(path))
-    if job.kind == "ctb":
-        lines = without_sgml(lines)
+    # Files of the Chinese treebank have tags around their trees.
+    lines = without_sgml(lines) if job.kind == "ctb" else refuse_other_formats(lines, str(path))
     without_words = losses.reasons[EMPTY_TREES]
     has_trees = False
     for tree in parse_trees(lines, str(path), losses.reasons):
@@ -249,16 +241,7 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
         **({"numbers": dict(job.ranges)} if job.ranges else {}),
         **({key: getattr(job, key) for key in ("split_sentences", "tokenize", "language")} if is_text else {}),
         "conventions": conventions,
-        "splits": {
-            split: {
-                "files": count.files,
-                "read": count.read,
-                "sentences": count.sentences,
-                "words": count.words,
-                "one_word_sentences": count.one_word,
-            }
-            for split, count in done.splits.items()
-        },
+        "splits": {split: asdict(count) for split, count in done.splits.items()},
         "vocabulary": {"words": done.vocabulary, "training_types": done.types},
         "dropped": {"reasons": reasons, "by_tag": dict(done.losses.tags.most_common())},
         "data": done.settings,

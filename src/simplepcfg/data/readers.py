@@ -36,7 +36,7 @@ from simplepcfg.errors import InputError
 
 Path = str | PathLike[str]
 
-STDIN = "-"
+STDIN, UTF8 = "-", "utf-8"
 _SNIFFED_BYTES = 4096
 # No text has a longer line than this: it comes from a device such as /dev/zero, or from a hostile archive.
 MOST_LINE_BYTES = 256 << 20
@@ -50,17 +50,17 @@ _TAGGED_WORD = re.compile(r"\s*\(([^\s()]+)\s+[^\s()]+\s*\)[^\S\n]*$", re.MULTIL
 _sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}
 
 
-def open_text(path: Path, seen: Callable[[str], object] | None = None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ends; `.gz` is decompressed, `-` is standard input.
+def open_text(path: Path, seen: Callable[[str], object] | None = None, encoding: str = UTF8) -> Iterator[str]:
+    """Yield the lines of a text file without their ends; `.gz` is decompressed, `-` is standard input.
 
-    `seen` is called with each line. Raises InputError if the file cannot be read or is not UTF-8.
+    `seen` is called with each line. Raises InputError if the file cannot be read or is in another encoding.
     """
     if seen is not None:
-        return _told(open_text(path), seen)
+        return _told(open_text(path, encoding=encoding), seen)
     if (pipe := _pipe_identity(path)) is not None and pipe in _sniffed_pipes:
         return _sniffed_pipes.pop(pipe)
     name = display_name(path)
-    return _decoded_lines(_open_binary(path, name), name, close=fspath(path) != STDIN)
+    return _decoded_lines(_open_binary(path, name), name, encoding, close=fspath(path) != STDIN)
 
 
 def read_sentences(
@@ -228,8 +228,12 @@ def _most_expanded(stream: IO[bytes], name: str) -> float:
     return max(MOST_TIMES_COMPRESSED * size, LEAST_EXPANDED_BYTES)
 
 
-def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
-    """Decode line by line, since only then does an undecodable byte have a line number."""
+def _decoded_lines(stream: IO[bytes], name: str, encoding: str, close: bool) -> Iterator[str]:
+    """Decode line by line, since only then does an undecodable byte have a line number.
+
+    Line feeds are never half of a character in an encoding that treebanks come in.
+    """
+    fix = "save the file as UTF-8" if encoding == UTF8 else "give the file's own encoding"
     number = expanded = 0
     most = _most_expanded(stream, name)
     try:
@@ -245,20 +249,21 @@ def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
                     f"{name}:{number}: expands to more than {MOST_TIMES_COMPRESSED} times its size, as text does not; "
                     "if that is meant, decompress it and give the file"
                 )
-            line = raw.decode("utf-8")
+            line = raw.decode(encoding)
             if number == 1:
                 line = line.removeprefix("\ufeff")
             if "\0" in line:
-                raise InputError(f"{name}:{number}: holds a NUL byte, so is not UTF-8 text; save it as UTF-8")
+                raise InputError(f"{name}:{number}: holds a NUL byte, so is not text; {fix}")
             yield from line.rstrip("\r\n").split("\r")  # lines of old Macs, and of tables that Excel saves there
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        fix = "save the file as UTF-8"
         if number == 1 and error.object[:2] == b"\x1f\x8b":
             fix = "it is compressed: name it .gz"
         if number == 1 and error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise InputError(f"{name}: is in UTF-16, not UTF-8; {fix}") from None
-        raise InputError(f"{name}:{number}: byte 0x{byte:02x} is not UTF-8; {fix}") from None
+        raise InputError(
+            f"{name}:{number}: byte 0x{byte:02x} is not {encoding.upper() if encoding == UTF8 else encoding}; {fix}"
+        ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         reason = str(error).splitlines()[0]
         if number == 0 and reason.startswith("Not a gzipped file"):
