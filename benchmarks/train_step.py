@@ -33,8 +33,9 @@ from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.training import Reporter, StepTime, StepTimer, train
+from simplepcfg.training import Reporter, train
 from simplepcfg.training.reporting.progress import EpochReport, StepReport
+from step_timing import StepTime, timed_steps
 
 RESULTS = Path(__file__).parent / "results" / "train_step.csv"
 
@@ -81,9 +82,9 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     lines = first_lines(arguments.train, arguments.sentences)
     if arguments.only_length:
         lines = of_length(lines, arguments.length - config.data.eos)
-    timer, watch = StepTimer(), Watch(arguments.steps)
+    watch = Watch(arguments.steps)
     reset_peak(device)
-    with suppress(Enough):
+    with timed_steps() as timer, suppress(Enough):
         train(
             config,
             folder,
@@ -91,7 +92,6 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
             reporter=watch,
             train_text=lines,
             valid_text=None if arguments.valid is None else first_lines(arguments.valid, 0),
-            timer=timer,
         )
     row = training_figures(arguments, config, timer.results(), watch)
     row |= above_floor(arguments, config, folder, row["ms_p50"]) | peak(device)

@@ -19,7 +19,6 @@ from simplepcfg.training import Interrupted, train
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.step.timing import StepTimer
 from step_checks import (
     WORDS,
     largest_difference,
@@ -30,6 +29,7 @@ from step_checks import (
     unlikely_pairs,
     weights,
 )
+from step_timing import timed_steps
 from toy_runs import LEVERS, SignalAt, differences
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
@@ -165,9 +165,8 @@ def test_nonfinite_steps_move_nothing(shapes: int) -> None:
 def test_replayed_steps_do_not_wait_for_the_gpu() -> None:
     model = model_on_gpu("bf16")
     batches = [batch for batch in mixed_batches(40, shapes=3) if len(set(batch.lengths.tolist())) == 1]
-    timer = StepTimer()
-    with side_stream(GPU):
-        step = make_step(model, captured_shapes=96, timer=timer)
+    with side_stream(GPU), timed_steps() as timer:
+        step = make_step(model, captured_shapes=96)
         for batch in batches + batches:
             step(batch, len(batch), 0.01)
         torch.cuda.set_sync_debug_mode("error")

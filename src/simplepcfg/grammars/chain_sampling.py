@@ -22,38 +22,6 @@ class SampledChains:
     log_kept: float  # log P(the end comes within max_length words) of the distribution that was drawn from
 
 
-@dataclass(frozen=True, slots=True)
-class _WithoutWord:
-    """Emissions with probability 0 for one word; not renormalised, which drawing does."""
-
-    emissions: Emissions
-    word: int
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self.emissions.vocabulary_size
-
-    def log_probabilities(self, words: Tensor) -> Tensor:
-        return self.emissions.log_probabilities(words).masked_fill((words == self.word)[..., None], -math.inf)
-
-    def of_words(self, start: int, stop: int) -> Tensor:
-        logs = self.emissions.of_words(start, stop).clone()
-        if start <= self.word < stop:
-            logs[..., self.word - start, :] = -math.inf
-        return logs
-
-    def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        logs = self.emissions.of_preterminals(preterminals).clone()
-        logs[..., self.word] = -math.inf
-        return logs
-
-    def detached(self) -> "_WithoutWord":
-        return _WithoutWord(self.emissions.detached(), self.word)
-
-    def of_sentence(self, sentence: int) -> "_WithoutWord":
-        return _WithoutWord(self.emissions.of_sentence(sentence), self.word)
-
-
 @torch.no_grad()
 def sample_chains(
     start: Tensor,
@@ -129,7 +97,7 @@ def _with_words(
         return SampledChains(words, lengths, states, scores + by_words, log_kept)
     last = torch.arange(states.shape[1], device=states.device) == lengths[:, None] - 1
     before = states.masked_fill(last, -1)
-    words, by_words = sample_words(_WithoutWord(emissions, end), before, temperature, generator)
+    words, by_words = sample_words(emissions, before, temperature, generator, without=end)
     log_end = emissions.of_words(end, end + 1)[0].double()
     scores = scores + by_words + log_end[states.gather(1, lengths[:, None] - 1)[:, 0]]
     return SampledChains(words.masked_fill(last, end), lengths, states, scores, log_kept)

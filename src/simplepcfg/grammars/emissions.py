@@ -13,7 +13,10 @@ from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
 
 
 class Emissions(Protocol):
-    """Gives the log-probability of each word of a batch under each preterminal."""
+    """Gives the log-probability of each word of a batch under each preterminal.
+
+    Its methods are documented here, and not again in the classes below.
+    """
 
     def log_probabilities(self, words: Tensor) -> Tensor:
         """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
@@ -50,7 +53,6 @@ class DenseEmissions:
     __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
         if self.log_emit.dim() == 2:
             return self.log_emit.T[words]
         index = words[:, None, :].expand(-1, self.log_emit.shape[1], -1)
@@ -58,23 +60,18 @@ class DenseEmissions:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of word ids."""
         return self.log_emit.shape[-1]
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]."""
         return self.log_emit[..., start:stop].transpose(-1, -2)
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """Return log emit of all words under some preterminals: [U, V] or [B, U, V]."""
         return self.log_emit[..., preterminals, :]
 
     def detached(self) -> "DenseEmissions":
-        """Return the same emissions without gradients."""
         return DenseEmissions(self.log_emit.detach())
 
     def of_sentence(self, sentence: int) -> "DenseEmissions":
-        """Return the emissions of one sentence."""
         return DenseEmissions(self.log_emit[sentence])
 
 
@@ -95,32 +92,26 @@ class FactoredEmissions:
         return FactoredEmissions(features, embeddings, sums.view(features.shape[:-1]))
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
         _check_sentences(words, self.features)
         return self._of_rows(torch.nn.functional.embedding(_rows(words), self.embeddings))  # of [B, n, D]
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of word ids, padding included."""
         return self.embeddings.shape[0] + 1
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
         logs = self._of_rows(self.embeddings[max(start - 1, 0) : stop - 1])
         return torch.nn.functional.pad(logs, (0, 0, 1, 0), value=-torch.inf) if start == 0 else logs
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """Return log emit of all words under some preterminals: [U, V] or [B, U, V]; −inf for padding."""
         scores = self._wide_features()[..., preterminals, :] @ self.embeddings.T
         logs = scores.sub(self.log_normaliser[..., preterminals, None]).clamp(max=0.0)
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
     def detached(self) -> "FactoredEmissions":
-        """Return the same emissions without gradients."""
         return FactoredEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
 
     def of_sentence(self, sentence: int) -> "FactoredEmissions":
-        """Return the emissions of one sentence."""
         return FactoredEmissions(self.features[sentence], self.embeddings, self.log_normaliser[sentence])
 
     def _of_rows(self, rows: Tensor) -> Tensor:
@@ -146,29 +137,23 @@ class BatchEmissions:
     __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
         _check_sentences(words, self.features)
         return emission_log_probabilities(self.features, self.embeddings, _rows(words), precision=self.precision)
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of word ids, padding included."""
         return self.embeddings.shape[0] + 1
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
         return FactoredEmissions.normalised(self.features, self.embeddings).of_words(start, stop)
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """Return log emit of all words under some preterminals: [U, V] or [B, U, V]; −inf for padding."""
         return FactoredEmissions.normalised(self.features, self.embeddings).of_preterminals(preterminals)
 
     def detached(self) -> "BatchEmissions":
-        """Return the same emissions without gradients."""
         return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
 
     def of_sentence(self, sentence: int) -> "BatchEmissions":
-        """Return the emissions of one sentence."""
         return replace(self, features=self.features[sentence])
 
 
@@ -177,7 +162,6 @@ class NoEmissions:
     """The emissions of a grammar without a vocabulary, which is asked about log-emissions [B, n, P] only."""
 
     def _refuse(self, *_: object) -> Never:
-        """Raise InputError."""
         raise InputError(
             "this grammar has no emissions and knows no words; give log-emissions [B, n, P] in place of word ids, or "
             "give the grammar emissions"
@@ -187,15 +171,12 @@ class NoEmissions:
 
     @property
     def vocabulary_size(self) -> int:
-        """Raise InputError."""
         self._refuse()
 
     def detached(self) -> "NoEmissions":
-        """Return the same value."""
         return self
 
     def of_sentence(self, sentence: int) -> "NoEmissions":
-        """Return the same value."""
         return self
 
 

@@ -31,29 +31,17 @@ MOST_RULES = 1 << 25
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
+Family = TypeVar("Family", SimpleGrammar, DenseGrammar)
 
 
-def _by_ranks(
-    method: Callable[Concatenate[SimpleGrammar, Arguments], Answer],
+def _by(
+    family: str, method: Callable[Concatenate[Family, Arguments], Answer]
 ) -> Callable[Concatenate[RankGrammar, Arguments], Answer]:
-    """Answer a question by the simple grammar over ranks."""
+    """Answer a question by the grammar that the method ``family`` returns."""
 
     @wraps(method)
     def answer(grammar: RankGrammar, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
-        return method(grammar.to_simple(), *args, **kwargs)
-
-    answer.__doc__ = getdoc(method)  # which may be that of the base class
-    return answer
-
-
-def _by_symbols(
-    method: Callable[Concatenate[DenseGrammar, Arguments], Answer],
-) -> Callable[Concatenate[RankGrammar, Arguments], Answer]:
-    """Answer a question by the dense grammar, with ranks summed out."""
-
-    @wraps(method)
-    def answer(grammar: RankGrammar, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
-        return method(grammar.to_dense(), *args, **kwargs)
+        return method(getattr(grammar, family)(), *args, **kwargs)
 
     answer.__doc__ = getdoc(method)  # which may be that of the base class
     return answer
@@ -87,27 +75,25 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
 
     family: ClassVar[str] = "a rank grammar"
 
-    _log_partition = _by_ranks(SimpleGrammar._log_partition)
-    _span_marginals = _by_ranks(SimpleGrammar._span_marginals)
-    _tag_marginals = _by_ranks(SimpleGrammar._tag_marginals)
-    _tree_log_weights = _by_ranks(SimpleGrammar._tree_log_weights)
-    _prefix_log_probabilities = _by_ranks(SimpleGrammar._prefix_log_probabilities)
-    _prefix_states = _by_ranks(SimpleGrammar._prefix_states)
-    _next_tags = _by_ranks(SimpleGrammar._next_tags)
-    growing_prefix = _by_ranks(SimpleGrammar.growing_prefix)
-    termination_probability = _by_ranks(SimpleGrammar.termination_probability)
-    closure = _by_ranks(SimpleGrammar.closure)
+    _log_partition = _by("to_simple", SimpleGrammar._log_partition)
+    _span_marginals = _by("to_simple", SimpleGrammar._span_marginals)
+    _decoding_marginals = _by("to_simple", SimpleGrammar._decoding_marginals)
+    _tag_marginals = _by("to_simple", SimpleGrammar._tag_marginals)
+    _tree_log_weights = _by("to_simple", SimpleGrammar._tree_log_weights)
+    _prefix_log_probabilities = _by("to_simple", SimpleGrammar._prefix_log_probabilities)
+    _prefix_states = _by("to_simple", SimpleGrammar._prefix_states)
+    _next_tags = _by("to_simple", SimpleGrammar._next_tags)
+    growing_prefix = _by("to_simple", SimpleGrammar.growing_prefix)
+    termination_probability = _by("to_simple", SimpleGrammar.termination_probability)
+    closure = _by("to_simple", SimpleGrammar.closure)
 
-    _viterbi = _by_symbols(DenseGrammar._viterbi)
-    _k_best = _by_symbols(DenseGrammar._k_best)
-    _symbol_marginals = _by_symbols(DenseGrammar._symbol_marginals)
-    _rule_counts = _by_symbols(DenseGrammar._rule_counts)
-    _entropy = _by_symbols(DenseGrammar._entropy)
-    _kl_divergence = _by_symbols(DenseGrammar._kl_divergence)
-    _dense_rules = _by_symbols(DenseGrammar._dense_rules)
-
-    def _decoding_marginals(self, sentences: Sentences) -> Tensor:
-        return self.to_simple()._decoding_marginals(sentences)
+    _viterbi = _by("to_dense", DenseGrammar._viterbi)
+    _k_best = _by("to_dense", DenseGrammar._k_best)
+    _symbol_marginals = _by("to_dense", DenseGrammar._symbol_marginals)
+    _rule_counts = _by("to_dense", DenseGrammar._rule_counts)
+    _entropy = _by("to_dense", DenseGrammar._entropy)
+    _kl_divergence = _by("to_dense", DenseGrammar._kl_divergence)
+    _dense_rules = _by("to_dense", DenseGrammar._dense_rules)
 
     @property
     def factors(self) -> Factors:

@@ -70,11 +70,12 @@ def check_temperature(temperature: float) -> None:
 
 
 def sample_words(
-    emissions: Emissions, tags: Tensor, temperature: float, generator: torch.Generator
+    emissions: Emissions, tags: Tensor, temperature: float, generator: torch.Generator, without: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Draw a word for each tag [T, n] that is not -1: the words [T, n], and log p of each row's words, [T] float64.
 
-    Only preterminals that occur have their emissions computed, and not all of these at once.
+    The word ``without`` is not drawn. Only preterminals that occur have their emissions computed, and not all of these
+    at once.
     """
     words, scores = torch.zeros_like(tags), torch.zeros(tags.shape, dtype=torch.float64, device=tags.device)
     uniforms = torch.rand(tags.shape, generator=generator, device=generator.device, dtype=torch.float64).to(tags.device)
@@ -85,6 +86,8 @@ def sample_words(
     step = max(1, EMISSIONS_AT_ONCE // vocabulary)
     for first, some in enumerate(used.split(step)):
         logs = emissions.of_preterminals(some).detach()  # [U, V]
+        if without is not None:
+            logs = logs.index_fill(-1, torch.tensor(without, device=logs.device), -math.inf)
         sums = sharpened(logs.double(), temperature).softmax(-1).cumsum(-1)
         if bool(sums.isnan().any()):
             raise InputError(f"preterminal {int(some[sums[:, 0].isnan()][0])} emits no word; give it one")

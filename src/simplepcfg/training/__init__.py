@@ -5,15 +5,12 @@ from simplepcfg.training.reporting.progress import PlainReporter, Reporter
 from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, train
-from simplepcfg.training.step.timing import StepTime, StepTimer
 
 __all__ = [
     "Interrupted",
     "LiveReporter",
     "PlainReporter",
     "Reporter",
-    "StepTime",
-    "StepTimer",
     "TrainingResult",
     "make_reporter",
     "train",

@@ -50,7 +50,6 @@ from simplepcfg.training.step.span_prior import BranchingBias, SpanPrior, punctu
 from simplepcfg.training.step.state_dropout import StateDropout, check_sharded_settings
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule
-from simplepcfg.training.step.timing import StepTimer
 
 MAX_SKIPPED_IN_A_ROW = 20
 # On a GPU the counters are read every so many steps, with the values of the read before, so that the host never waits.
@@ -67,7 +66,7 @@ class _StopValidation(Exception):
 class Trainer:
     """Trains a model on a corpus and writes checkpoints and metrics into an existing run folder.
 
-    `capture` allows steps to be captured as CUDA graphs; `timer` measures every step; `initialise` changes the initial
+    `capture` allows steps to be captured as CUDA graphs; `initialise` changes the initial
     weights. Raises InputError if the model does not support the settings.
     """
 
@@ -81,7 +80,6 @@ class Trainer:
         stop: StopSignals,
         group: Group | None = None,
         capture: bool = False,
-        timer: StepTimer | None = None,
         initialise: Callable[[Model], None] | None = None,
     ) -> None:
         self.config, self.folder, self.corpus, self.device = config, folder, corpus, device
@@ -111,7 +109,6 @@ class Trainer:
             self.group,
             ema=self.ema,
             captured_shapes=settings.captured_shapes if capture else 0,
-            timer=timer,
             note=reporter.note,
         )
         self.state = TrainingState()

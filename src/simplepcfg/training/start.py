@@ -34,7 +34,6 @@ from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.step.distributed import Group, join_group, mesh_shape
 from simplepcfg.training.step.span_prior import bias_note
-from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
 
 # The keys that a resumed run may change: how long and where it trains, the paths of its text, how trees are chosen.
@@ -82,14 +81,13 @@ def train(
     reporter: Reporter | None = None,
     train_text: TextSource | None = None,
     valid_text: TextSource | None = None,
-    timer: StepTimer | None = None,
 ) -> TrainingResult:
     """Train a model into a new run folder, or with `resume` continue the run in it from its last checkpoint.
 
     `config` may be None for a resumed run, which then takes the configuration of its folder; one that is given may
     differ only in how long and where to train. A `device` other than "auto" overrides the configuration.
     `train_text` and `valid_text` (a path, or an iterable of strings, word lists or trees) replace the files of the
-    configuration. `timer` measures every step. Where torchrun started several processes, they share every batch and
+    configuration. Where torchrun started several processes, they share every batch and
     train one model; where it starts them again after a failure, they go on from the last checkpoint.
 
     Returns a summary of the run. Raises InputError for settings, text or a folder that cannot be used, ResourceError
@@ -141,7 +139,7 @@ def train(
             # free folder.
             begins = not (resume and folder.checkpoint.exists())
             initialise = partial(_initialise_weights, config, corpus) if begins else None
-            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer, initialise)
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, initialise)
             if group.is_leader:
                 checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
         _restore(trainer, checkpoint, resume)

@@ -23,7 +23,6 @@ from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.span_prior import SpanPrior, branching_prior
 from simplepcfg.training.step.teacher_loss import TeacherSignal, span_divergence
-from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.step.update import DeviceUpdate, Gradients, HostUpdate, Update, learning_rate_groups
 
 Shape = tuple[int, int, int, bool]  # batch size, length, divisor, and whether there is a prior
@@ -228,7 +227,6 @@ class Step:
         ema: WeightEMA | None = None,
         captured_shapes: int = 0,
         capturer: Capturer | None = None,
-        timer: StepTimer | None = None,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -243,7 +241,7 @@ class Step:
         on_gpu = self.device.type == "cuda"
         if capturer is None and on_gpu and captured_shapes:
             capturer = GraphCapturer(self.device)
-        self._group, self._timer = group, timer
+        self._group = group
         self.counters = StepCounters(self.device, end)
         self.gradients = Gradients(parameters, on_gpu or capturer is not None or group.size > 1, len(own), group.shards)
         self._gradient = BatchGradient(model, self.gradients, self.counters)
@@ -288,9 +286,7 @@ class Step:
             teacher = None
         prior = reduce(operator.add, priors) if priors else None
         self._gradient.targets = teacher
-        if self._timer is not None:
-            self._timer.start(self.device)
-        replayed = self._compute_gradients(batch, total, prior)
+        self._compute_gradients(batch, total, prior)
         if self._group.size > 1:
             self.counters.set_flags(stop=stop, failed=self._group.held_error is not None)
         if not self._group.is_first_shard:
@@ -299,8 +295,6 @@ class Step:
         if self.gradients.own is not None:
             self._group.all_reduce_over_data(self.gradients.own)
         self.update(rate, 0.0 if self._ema is None else self._ema.weight_at(number))
-        if self._timer is not None:
-            self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)
 
     def computations(self, batches: Iterable[Batch]) -> list[Launch]:
         """Return the gradients of these batches, for `compile_kernels` before the first step."""

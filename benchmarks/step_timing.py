@@ -1,9 +1,15 @@
 """Duration of single training steps, measured on the device and read after training."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest import mock
 
 import torch
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.training.step.step import Step
 
 Mark = float | torch.cuda.Event  # by the clock, or on a GPU
 
@@ -21,7 +27,7 @@ class StepTime:
 
 
 class StepTimer:
-    """Measures every step of `train`: by CUDA events on a GPU, by the clock on a CPU.
+    """Measures steps: by CUDA events on a GPU, by the clock on a CPU.
 
     >>> timer = StepTimer()
     >>> timer.start(torch.device("cpu"))
@@ -67,3 +73,21 @@ class StepTimer:
             assert isinstance(end, float)
             return 1000 * (end - start)
         return float(start.elapsed_time(end))
+
+
+@contextmanager
+def timed_steps() -> Iterator[StepTimer]:
+    """Measure every training step within this context."""
+    timer, call, compute, replayed = StepTimer(), Step.__call__, Step._compute_gradients, [False]
+
+    def timed(step: Step, batch: Batch, *args: object, **options: object) -> None:
+        timer.start(step.device)
+        call(step, batch, *args, **options)  # type: ignore[arg-type]
+        timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed[0])
+
+    def gradients(step: Step, *args: object) -> bool:
+        replayed[0] = compute(step, *args)  # type: ignore[arg-type]
+        return replayed[0]
+
+    with mock.patch.object(Step, "__call__", timed), mock.patch.object(Step, "_compute_gradients", gradients):
+        yield timer
