@@ -100,6 +100,25 @@ class SeedOutcome:
     exit_code: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the runs of one folder have in common."""
+
+    folder: SeedsFolder
+    shared: RunConfig
+    overrides: Sequence[str]  # of runs that go on
+    device: str
+    logs: Sequence[str] = ()
+
+    def config(self, seed: int) -> RunConfig:
+        """Return the configuration of one run."""
+        return self.shared.model_copy(update={"seed": seed})
+
+    def interrupted(self, signal_number: int) -> Interrupted:
+        """Return the error after all runs were stopped."""
+        return Interrupted(f"stopped, all saved; go on with: {self.folder.resume_command}", signal_number)
+
+
 def train_seeds(
     config: RunConfig | None,
     directory: str | Path,
@@ -129,21 +148,16 @@ def train_seeds(
     shared = folder.read_config(overrides)
     if overrides:
         save_config(shared, folder.config)
-    present = folder.seeds()
+    plan, present = _Plan(folder, shared, tuple(overrides), device, tuple(logs)), folder.seeds()
     if jobs == 1:
-        outcomes = _one_by_one(folder, present, shared, overrides, device, make_reporter, note)
+        outcomes = _one_by_one(plan, present, make_reporter, note)
     else:
-        outcomes = _side_by_side(folder, present, shared, overrides, device, jobs, logs, note)
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
+        outcomes = _side_by_side(plan, present, jobs, note)
+    failed = {f"seed-{outcome.seed}": outcome for outcome in outcomes if outcome.error is not None}
     if config is not None and len(failed) == len(outcomes):
         folder.withdraw()
     if failed:
-        first = failed[0]
-        raise SeedsFailed(
-            f"{len(failed)} of {len(outcomes)} runs failed ({', '.join(f'seed-{item.seed}' for item in failed)}): "
-            f"{first.error}; the others are kept, go on with: {folder.resume_command}",
-            first.exit_code or 1,
-        )
+        raise _failure(failed, len(outcomes), f"the others are kept, go on with: {folder.resume_command}")
     return outcomes
 
 
@@ -159,11 +173,8 @@ def train_groups(
     A run that fails does not end the others; SeedsFailed says at the end which, and a folder none of whose runs has
     begun is withdrawn. Raises Interrupted when all were stopped.
     """
-    tasks = {
-        f"{name} seed-{seed}": _task(folder, seed, folder.read_config(), (), device, ())
-        for name, folder in groups.items()
-        for seed in folder.seeds()
-    }
+    plans = {name: _Plan(folder, folder.read_config(), (), device) for name, folder in groups.items()}
+    tasks = {f"{name} seed-{seed}": (plan, seed) for name, plan in plans.items() for seed in plan.folder.seeds()}
     ended, signal_number = run_side_by_side(_in_a_process, tasks, jobs, note)
     if signal_number is not None:
         raise Interrupted("stopped, all saved", signal_number)
@@ -171,65 +182,49 @@ def train_groups(
     if failed:
         for folder in groups.values():
             folder.withdraw()
-        first = next(iter(failed.values()))
-        listed = ", ".join(failed)
-        message = (
-            f"{len(failed)} of {len(tasks)} runs failed ({listed}): {first.error}; the others are kept, begin again"
-        )
-        raise SeedsFailed(message, first.exit_code or 1)
+        raise _failure(failed, len(tasks), "the others are kept, begin again")
 
 
-def train_one(
-    folder: SeedsFolder, seed: int, shared: RunConfig, overrides: Sequence[str], device: str, reporter: Reporter
-) -> TrainingResult:
+def _failure(failed: Mapping[str, Ended | SeedOutcome], runs: int, advice: str) -> SeedsFailed:
+    """Return the error for some of several runs, with what the first of them said."""
+    first = next(iter(failed.values()))
+    message = f"{len(failed)} of {runs} runs failed ({', '.join(failed)}): {first.error}; {advice}"
+    return SeedsFailed(message, first.exit_code or 1)
+
+
+def train_one(plan: _Plan, seed: int, reporter: Reporter) -> TrainingResult:
     """Begin the run of a seed, or go on with it."""
-    run = RunFolder(folder.folder(seed))
+    run = RunFolder(plan.folder.folder(seed))
     if run.config.exists():
-        return train(run.read_config(overrides), run.path, resume=True, device=device, reporter=reporter)
-    return train(shared.model_copy(update={"seed": seed}), run.path, device=device, reporter=reporter)
+        return train(run.read_config(plan.overrides), run.path, resume=True, device=plan.device, reporter=reporter)
+    return train(plan.config(seed), run.path, device=plan.device, reporter=reporter)
 
 
 def _one_by_one(
-    folder: SeedsFolder,
-    seeds: Sequence[int],
-    shared: RunConfig,
-    overrides: Sequence[str],
-    device: str,
-    make_reporter: MakeReporter,
-    note: Callable[[str], None],
+    plan: _Plan, seeds: Sequence[int], make_reporter: MakeReporter, note: Callable[[str], None]
 ) -> list[SeedOutcome]:
     outcomes = []
     for number, seed in enumerate(seeds, start=1):
         note(f"seed-{seed}, run {number} of {len(seeds)}")
+        folder = plan.folder.folder(seed)
         try:
-            reporter = make_reporter(folder.folder(seed), shared.model_copy(update={"seed": seed}))
-            outcomes.append(SeedOutcome(seed, train_one(folder, seed, shared, overrides, device, reporter)))
+            outcomes.append(SeedOutcome(seed, train_one(plan, seed, make_reporter(folder, plan.config(seed)))))
         except Interrupted as error:
-            raise _interrupted(folder, error.signal_number) from None
+            raise plan.interrupted(error.signal_number) from None
         except Exception as error:  # whatever it is, the other runs do not depend on it
             ended = explained(error)
             note(f"seed-{seed} failed: {ended.traceback or ended.error}")
             outcomes.append(SeedOutcome(seed, None, ended.error, ended.exit_code))
-            if number == 1 and isinstance(error, InputError) and not RunFolder(folder.folder(seed)).holds_a_run():
-                folder.withdraw()  # a mistake that all runs would share
+            if number == 1 and isinstance(error, InputError) and not RunFolder(folder).holds_a_run():
+                plan.folder.withdraw()  # a mistake that all runs would share
                 raise
     return outcomes
 
 
-def _side_by_side(
-    folder: SeedsFolder,
-    seeds: Sequence[int],
-    shared: RunConfig,
-    overrides: Sequence[str],
-    device: str,
-    jobs: int,
-    logs: Sequence[str],
-    note: Callable[[str], None],
-) -> list[SeedOutcome]:
-    tasks = {f"seed-{seed}": _task(folder, seed, shared, overrides, device, logs) for seed in seeds}
-    ended, signal_number = run_side_by_side(_in_a_process, tasks, jobs, note)
+def _side_by_side(plan: _Plan, seeds: Sequence[int], jobs: int, note: Callable[[str], None]) -> list[SeedOutcome]:
+    ended, signal_number = run_side_by_side(_in_a_process, {f"seed-{seed}": (plan, seed) for seed in seeds}, jobs, note)
     if signal_number is not None:
-        raise _interrupted(folder, signal_number)
+        raise plan.interrupted(signal_number)
     return [
         SeedOutcome(seed, item.result if isinstance(item.result, TrainingResult) else None, item.error, item.exit_code)
         for seed in seeds
@@ -237,32 +232,24 @@ def _side_by_side(
     ]
 
 
-def _task(
-    folder: SeedsFolder, seed: int, shared: RunConfig, overrides: Sequence[str], device: str, logs: Sequence[str]
-) -> tuple:
-    """Return what a process needs to train one run."""
-    return folder, seed, shared.model_dump(mode="json"), tuple(overrides), device, tuple(logs)
-
-
-def _in_a_process(tell: Callable[[str], None], task: tuple) -> Ended:
+def _in_a_process(tell: Callable[[str], None], task: tuple[_Plan, int]) -> Ended:
     from simplepcfg.training.reporting.event_logs import CombinedReporter
     from simplepcfg.training.reporting.progress import PlainReporter
     from simplepcfg.training.reporting.reporters import make_reporter
 
-    folder, seed, values, overrides, device, logs = task
+    plan, seed = task
 
     class Told(PlainReporter):
         def note(self, text: str) -> None:
             """Send a line to the process that started this one."""
             tell(text)
 
-    shared = RunConfig.model_validate(values)
     try:
         reporter: Reporter = Told()
-        if logs:
-            settings = shared.model_copy(update={"seed": seed}).model_dump()
-            reporter = CombinedReporter([reporter, make_reporter(True, logs, folder.folder(seed), settings)])
-        return Ended(result=train_one(folder, seed, shared, overrides, device, reporter))
+        if plan.logs:
+            settings = plan.config(seed).model_dump()
+            reporter = CombinedReporter([reporter, make_reporter(True, plan.logs, plan.folder.folder(seed), settings)])
+        return Ended(result=train_one(plan, seed, reporter))
     except Interrupted as error:
         return Ended(error=str(error), exit_code=error.exit_code)  # counts where the others were not stopped, too
     except Exception as error:
@@ -278,7 +265,3 @@ def explained(error: Exception) -> Ended:
         return Ended(error=f"{place}{error.strerror or error}", exit_code=2)
     trace = "".join(traceback.format_exception(error)).rstrip()
     return Ended(error=f"{type(error).__name__}: {error}", exit_code=1, traceback=trace)
-
-
-def _interrupted(folder: SeedsFolder, signal_number: int) -> Interrupted:
-    return Interrupted(f"stopped, all saved; go on with: {folder.resume_command}", signal_number)

@@ -145,29 +145,23 @@ class CombinedReporter(Reporter):
         self.wants_snapshots = any(reporter.wants_snapshots for reporter in reporters)
 
     def note(self, text: str) -> None:
-        """Pass a remark on."""
-        for reporter in self._reporters:
-            reporter.note(text)
+        self._tell("note", text)
 
     def step(self, report: StepReport) -> None:
-        """Pass a step on."""
-        for reporter in self._reporters:
-            reporter.step(report)
+        self._tell("step", report)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Pass a snapshot on."""
-        for reporter in self._reporters:
-            reporter.snapshot(snapshot)
+        self._tell("snapshot", snapshot)
 
     def epoch(self, report: EpochReport) -> None:
-        """Pass an epoch on."""
-        for reporter in self._reporters:
-            reporter.epoch(report)
+        self._tell("epoch", report)
 
     def close(self) -> None:
-        """Close all reporters."""
+        self._tell("close")
+
+    def _tell(self, method: str, *what: object) -> None:
         for reporter in self._reporters:
-            reporter.close()
+            getattr(reporter, method)(*what)
 
 
 def _require(module: str, extra: str | None) -> None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -116,28 +115,11 @@ def learning_rate_groups(model: nn.Module, network_lr_multiplier: float) -> list
     ]
 
 
-class Update(Protocol):
-    """Updates the weights by the gradients in their buffers."""
+class Update:
+    """Base of updates of the weights, by torch's fused AdamW, from the gradients in their buffers.
 
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """The optimiser, which holds Adam's moments."""
-        ...
-
-    def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
-        """Update the weights with this learning rate and count the step; skip the update if it is not finite.
-
-        `ema_weight` is the share of the present weights, updated or not, in their moving average.
-        """
-        ...
-
-    def reset(self) -> None:
-        """Adapt to an optimiser state that was loaded from a checkpoint."""
-        ...
-
-
-class HostUpdate:
-    """Update on a CPU, where the host reads whether to skip the step: Adam would change weights even on zeros."""
+    `rates` are tensors for the learning rate of each group, where it must not be read by the host.
+    """
 
     def __init__(
         self,
@@ -146,38 +128,53 @@ class HostUpdate:
         gradients: Gradients,
         counters: StepCounters,
         ema: WeightEMA | None = None,
+        rates: Sequence[Tensor] | None = None,
     ) -> None:
-        self._gradients = gradients
+        self._gradients, self._counters, self._ema, self._clip = gradients, counters, ema, settings.clip
+        self._multipliers = [group.multiplier for group in groups]
+        initial: Sequence[float | Tensor] = rates or [settings.learning_rate] * len(groups)
         self.optimizer = torch.optim.AdamW(
-            [{"params": group.parameters} for group in groups],
-            lr=settings.learning_rate,
+            [{"params": group.parameters, "lr": rate} for group, rate in zip(groups, initial, strict=True)],
             betas=settings.betas,
             weight_decay=settings.weight_decay,
             fused=True,
+            capturable=rates is not None,
         )
-        self._parameters = [parameter for group in groups for parameter in group.parameters]
-        self._multipliers = [group.multiplier for group in groups]
-        self._clip, self._counters, self._ema = settings.clip or math.inf, counters, ema
 
     def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
-        """See `Update.__call__`."""
-        if self._gradients.own is None:
-            norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
-        else:
-            norm = self._gradients.norm()
-            torch.nn.utils.clip_grads_with_norm_(self._parameters, self._clip, norm)
-        if not self._counters.add(norm).item():
-            for group, multiplier in zip(self.optimizer.param_groups, self._multipliers, strict=True):
-                group["lr"] = rate * multiplier
-            self.optimizer.step()
+        """Update the weights with this learning rate and count the step; skip the update if it is not finite.
+
+        `ema_weight` is the share of the present weights, updated or not, in their moving average.
+        """
+        self._run([rate * multiplier for multiplier in self._multipliers])
         if self._ema is not None:
             self._ema.update(ema_weight)
 
     def reset(self) -> None:
-        """See `Update.reset`; this class keeps nothing of the old state."""
+        """Adapt to an optimiser state that was loaded from a checkpoint."""
+
+    def _run(self, rates: Sequence[float]) -> None:
+        raise NotImplementedError
 
 
-class DeviceUpdate:
+class HostUpdate(Update):
+    """Update on a CPU, where the host reads whether to skip the step: Adam would change weights even on zeros."""
+
+    def _run(self, rates: Sequence[float]) -> None:
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        clip = self._clip or math.inf
+        if self._gradients.own is None:
+            norm = torch.nn.utils.clip_grad_norm_(parameters, clip)
+        else:
+            norm = self._gradients.norm()
+            torch.nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+        if not self._counters.add(norm).item():
+            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
+            self.optimizer.step()
+
+
+class DeviceUpdate(Update):
     """Update on a GPU that never waits for the host; with a capturer it is captured as a CUDA graph at its second run.
 
     Torch's fused Adam divides the gradient by `grad_scale`, which is used for clipping here, and skips the step if
@@ -194,18 +191,9 @@ class DeviceUpdate:
         ema: WeightEMA | None = None,
     ) -> None:
         assert gradients.flat is not None
-        self._flat, self._gradients = gradients.flat, gradients
-        self._clip, self._counters, self._ema = settings.clip, counters, ema
-        self._multipliers = [group.multiplier for group in groups]
-        self._rates = [torch.zeros((), device=self._flat.device) for _ in groups]
+        self._rates = [torch.zeros((), device=gradients.flat.device) for _ in groups]
+        super().__init__(settings, groups, gradients, counters, ema, self._rates)
         self._skipped, self._scale = torch.zeros_like(self._rates[0]), torch.ones_like(self._rates[0])
-        self.optimizer = torch.optim.AdamW(
-            [{"params": group.parameters, "lr": rate} for group, rate in zip(groups, self._rates, strict=True)],
-            betas=settings.betas,
-            weight_decay=settings.weight_decay,
-            fused=True,
-            capturable=True,
-        )
         self.optimizer.found_inf = self._skipped  # type: ignore[attr-defined]
         self.optimizer.grad_scale = self._scale  # type: ignore[attr-defined]
         # The first step is meant to run uncaptured; torch would warn about it.
@@ -214,24 +202,21 @@ class DeviceUpdate:
         self._runs = 0
         self._launch: Launch = self._update
 
-    def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
-        """See `Update.__call__`."""
-        for tensor, multiplier in zip(self._rates, self._multipliers, strict=True):
-            tensor.fill_(rate * multiplier)
+    def reset(self) -> None:
+        """See `Update.reset`; a captured graph knows only the addresses of the old moments and rates."""
+        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate
+        self._runs, self._launch = 0, self._update
+
+    def _run(self, rates: Sequence[float]) -> None:
+        for tensor, rate in zip(self._rates, rates, strict=True):
+            tensor.fill_(rate)
         self._runs += 1
         if self._runs == 2 and self._capturer is not None:
             # BatchGradientRunner tells the user why nothing is captured.
             with suppress(RuntimeError, ResourceError):
                 self._launch = self._capturer.capture(self._update)
         self._launch()
-        if self._ema is not None:
-            self._ema.update(ema_weight)
-
-    def reset(self) -> None:
-        """See `Update.reset`; a captured graph knows only the addresses of the old moments and rates."""
-        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate
-        self._runs, self._launch = 0, self._update
 
     def _update(self) -> None:
         norm = self._gradients.norm()
