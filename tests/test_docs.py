@@ -129,11 +129,11 @@ def test_tables_come_from_results(tmp_path: Path) -> None:
     render = load_renderer()
     page = "before\n<!-- begin: parse-throughput -->\nold\n<!-- end: parse-throughput -->\nafter\n"
     assert "Not measured yet: run `python benchmarks/parse_throughput.py`." in render.render(page, tmp_path)
-    (tmp_path / "machinery.csv").write_text(
-        "piece,N,P,B,n,unit,with,without,gain_percent,lines,failure,machine\nx,5,10,1,4,ms,1,2,100,9,,a CPU\n"
+    (tmp_path / "demo.csv").write_text(
+        "seed,training_s,perplexity,true_perplexity,over_true_percent,sentence_f1,best_trivial_f1\n0,1,9,8,1,70,40\n"
     )
-    other = "<!-- begin: machinery -->\n<!-- end: machinery -->\n"
-    assert "Not measured yet: run `python benchmarks/machinery.py`." in render.render(other, tmp_path)  # none to keep
+    other = "<!-- begin: demo -->\n<!-- end: demo -->\n"
+    assert "Not measured yet: run `python benchmarks/demo.py`." in render.render(other, tmp_path)  # none to keep
     header = "command,data,sentences,words,nonterminals,operation_s,command_s,ratio,sentences_per_s,machine,threads"
     rows = ["parse,text,9,90,4,1.0,1.5,1.5,6.0,box,1,a", "parse,text,9,90,4,2.0,2.5,1.25,1234.56,box,1,b"]
     (tmp_path / "parse_throughput.csv").write_text("\n".join([header + ",commit", *rows]) + "\n")
