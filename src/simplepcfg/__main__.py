@@ -14,7 +14,7 @@ TRACING = "torch._meta_registrations"
 
 
 def main() -> int:
-    """The command line's exit code. What it imports takes a while, and Ctrl-C may come in that time, too."""
+    """Run the command line and return its exit code; Ctrl-C during the imports, which take a while, counts, too."""
     # Importing torch makes very many objects that stay. Looking for garbage among them again and again took 6 % of the
     # processor time until the first tree.
     gc.set_threshold(GARBAGE_AFTER)

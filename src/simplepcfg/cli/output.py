@@ -26,7 +26,7 @@ def results_console() -> "Console":
 
     class PipedConsole(Console):
         def print(self, *objects: Any, **options: Any) -> None:
-            """Print; a full disk is named, as in `write_lines`."""
+            """Print objects; an error such as a full disk names standard output, as in `write_lines`."""
             with naming_file(STANDARD_OUTPUT):
                 super().print(*objects, **options)
                 self.file.flush()

@@ -203,7 +203,7 @@ def _listed(value: Mapping[str, object], key: str, place: str) -> Sequence[objec
 
 
 def _checked(key: str, item: object, place: str) -> tuple[int, int, float]:
-    """Start, end and bonus (0 where it has none) of one entry."""
+    """Return start, end and bonus of one entry; 0 where it has no bonus."""
     numbers = 3 if key == "bonus" else 2
     shape = "[start, end, bonus]" if key == "bonus" else "[start, end]"
     if not isinstance(item, list | tuple) or len(item) != numbers:

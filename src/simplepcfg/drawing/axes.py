@@ -54,7 +54,7 @@ class Scale:
                 for digit in digits
             ]
             ticks = [value for value in ticks if self.low * 0.999 <= value <= self.high * 1.001]
-            if len(ticks) > 9:  # over many powers of ten these alone
+            if len(ticks) > 9:  # over many orders of magnitude only powers of ten are marked
                 ticks = [value for value in ticks if math.isclose(math.log10(value), round(math.log10(value)))]
             return ticks if len(ticks) > 1 else _round_steps(self.low, self.high)
         return _round_steps(self.low, self.high)

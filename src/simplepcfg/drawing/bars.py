@@ -44,7 +44,7 @@ def surprisal_bars(
             told = f"{word}: surprisal {value:.2f} nats" if math.isfinite(value) else f"{word}: impossible here"
             if entropy is not None:
                 told += f", entropy {entropy:.2f} nats"
-            # 0.01: a bar of no height would be nowhere to point at.
+            # At least 0.01 high: one cannot point at a bar without height.
             parts.append(
                 element(
                     "rect",

@@ -71,7 +71,7 @@ def stylesheet(theme: Theme = "auto", *, root: str = ".sp") -> str:
         f".sp .series-{index} {{ fill: var(--sp-series-{index}); stroke: var(--sp-series-{index}); }}\n"
         for index in range(SERIES)
     )
-    # After the rules of series, which would fill lines and outline bars.
+    # These follow the rules of series, which would otherwise fill lines and outline bars.
     rules += ".sp .curve { fill: none; }\n.sp .plain { stroke: none; }\n"
     if theme != "auto":
         for name, value in (LIGHT if theme == "light" else DARK).items():

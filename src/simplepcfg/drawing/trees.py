@@ -123,7 +123,7 @@ def layout_tree(tree: AnyTree, names: Mapping[str, str] | None = None) -> TreeLa
 def edge_points(layout: TreeLayout) -> list[list[tuple[float, float]]]:
     """Return the edge above each node that has one: a slanted line to the next level, then straight down."""
     edges = []
-    # Of labels the slanted line keeps clear.
+    # The slanted line keeps clear of labels.
     room = 0.0 if all(node.is_dot for node in layout.nodes if node.kind == "span") else 13.0
     for node in layout.nodes:
         if node.parent < 0 or (node.kind == "word" and layout.nodes[node.parent].kind == "tag"):

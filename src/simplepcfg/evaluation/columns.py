@@ -49,7 +49,7 @@ class Column:
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     compared_with: str | None = None
-    other_vocabulary: bool = False  # than the column that it is compared with
+    other_vocabulary: bool = False  # its vocabulary differs from that of the column it is compared with
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON: the numbers of a run, or mean, deviation and members of a group."""

@@ -72,7 +72,7 @@ def _corpus_f1(sums: Tensor) -> Tensor:
 
 
 def _share(sums: Tensor) -> Tensor:
-    """Return the share of the second column that the first one is, 0 to 100, and 0 where there is nothing."""
+    """Return the first column as a share of the second, 0 to 100; 0 where the second is 0."""
     return torch.where(sums[..., 1] > 0, 100 * sums[..., 0] / sums[..., 1], 0.0)
 
 

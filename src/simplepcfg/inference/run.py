@@ -439,7 +439,7 @@ class Run(TrainedModel):
         token: str | None = None,
         endpoint: str | None = None,
     ) -> str:
-        """Upload the run to a model hub, such as "me/my-grammar"; the address of the commit. Needs the extra `hub`.
+        """Upload the run to a model hub, as "me/my-grammar", and return the commit's address. Needs the extra `hub`.
 
         A model card that lies in the run's own folder goes with it.
         """

@@ -35,7 +35,7 @@ def run_facts(run: TrainedModel, history: TrainingHistory) -> list[tuple[str, st
 
 
 def sample_parses(history: TrainingHistory, most: int = MOST_MOMENTS) -> list[tuple[str, str]]:
-    """Return the sample parse at moments of the training, each as when that was and a picture; the last is the last.
+    """Return the sample parse at several epochs, the last one included, each with a caption and a picture.
 
     Constituents that the parse before did not have are marked.
     """

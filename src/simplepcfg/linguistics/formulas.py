@@ -53,7 +53,7 @@ class Formula:
 
 
 def parse_formula(text: str) -> Formula:
-    """Read a formula; InputError if it is none."""
+    """Parse a formula; raise InputError if it is malformed."""
     start = f"formula {text[:80]!r}{'…' * (len(text) > 80)}:"
     names: dict[str, tuple[str, str]] = {}
     tokens, place = list[str](), 0

@@ -40,7 +40,7 @@ def make_report(
 
 
 def _summary_section(measured: Measured) -> Section:
-    """What the runs are good and bad at, on the first screen."""
+    """Return the section that says what the runs are good and bad at."""
     section = Section("In short")
     for name in measured.runs:
         if len(measured.runs) > 1:
@@ -106,7 +106,7 @@ def _symbol_section(runs: Mapping[str, Run], trees: Sequence[SpanTree] | None, s
         if not (run.shares_rules and run.has_trees):
             section.parts.append(Note(f"{name}: a model of kind {run.config.model.kind} has no symbols to show."))
             continue
-        # The words alone: of trees the most probable ones would be computed again, for labels that are not shown here.
+        # Only words are given: for trees, the most probable ones would be computed again, for labels not shown here.
         words = None
         if trees is not None:
             chosen = trees[:: 1 + len(trees) // SYMBOL_SENTENCES]

@@ -93,7 +93,7 @@ class Points:
     lines: Sequence[str]
 
     def to_html(self) -> str:
-        """A list."""
+        """Return the statements as an HTML list."""
         return f'<ul class="points">{"".join(f"<li>{escape(line)}</li>" for line in self.lines)}</ul>'
 
 
