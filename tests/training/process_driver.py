@@ -6,7 +6,7 @@ Arguments are one of:
 
 sharded FILE               # compare whole and sharded models
 gradients FILE             # compare steps on meshes with one process alone
-bytes FILE                 # count the bytes of collectives
+bytes FILE                 # count the bytes of collectives and of tensors
 threads FILE               # fail, keep the error, and write the threads that still run
 train SABOTAGE ARGUMENT…   # the command line, with something going wrong in one process
 """
@@ -20,12 +20,11 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+import cluster
 from sharded_models import LENGTHS, MODELS, WORDS, whole_and_sharded
 from sharded_models import differences as model_differences
 from simplepcfg.cli.main import run
@@ -41,6 +40,7 @@ from simplepcfg.training.step.distributed import Group, join_group
 from step_checks import make_step, mixed_batches
 
 SECONDS_BETWEEN_ENDS = 60.0
+MESHES = {2: [(2, 1), (1, 2)], 4: [(2, 2), (1, 4)], 8: [(4, 2), (2, 4)]}  # by processes
 distributed.LEADER_WAIT_SECONDS = 0.1  # no torchrun ends these processes, so the leader has all the time it needs
 
 
@@ -51,7 +51,7 @@ def compare_gradients(out: Path) -> None:
     batches = mixed_batches(10)[3:5] + single  # equal lengths, mixed lengths, and less than a sentence for each
     worst = {}
     with join_group() as group:
-        for mesh in [(2, 1), (1, 2)] if group.size == 2 else [(2, 2), (1, 4)]:
+        for mesh in MESHES[group.size]:
             group.shards = None
             group.arrange(torch.device("cpu"), mesh, 1.0)
             for name in ("sn-pcfg", "sc-pcfg"):
@@ -85,29 +85,12 @@ def _worst_gradient(group: Group, name: str, dtype: torch.dtype, batches: list[B
     return worst
 
 
-class Counting(TorchDispatchMode):
-    """Sums the bytes of the tensors that pass through collectives, by kind."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sums = {"gathered": 0, "scattered": 0, "reduced": 0, "collectives": 0}
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = str(function)
-        if name.startswith("c10d."):
-            kind = next(kind for kind in ("gather", "scatter", "allreduce") if kind in name)
-            whole = {"gather": args[0], "scatter": args[1], "allreduce": args[0][0]}[kind]
-            names = {"gather": "gathered", "scatter": "scattered", "allreduce": "reduced"}
-            self.sums[names[kind]] += whole.nbytes
-            self.sums["collectives"] += 1
-        return function(*args, **(kwargs or {}))
-
-
 def count_bytes(out: Path) -> None:
-    """Count what passes through the collectives of a step, and what the plan says."""
+    """Bytes of the collectives of a step with those of the plan, by mesh, and peaks of tensors alone and sharded."""
+    torch.set_num_threads(1)
     with join_group() as group:
-        results = {}
-        for mesh in [(1, 2), (2, 1)] if group.size == 2 else [(2, 2), (1, 4)]:
+        results: dict[str, tuple[object, object]] = {}
+        for mesh in MESHES[group.size]:
             group.shards = None
             group.arrange(torch.device("cpu"), mesh, 1.0)
             shards = group.shards or Shards(None, 0, 1)
@@ -115,12 +98,15 @@ def count_bytes(out: Path) -> None:
             shared.shards = group.shards
             step = make_step(shared, group)
             words = [[1 + (a * b) % 12 for a in range(9)] for b in range(6)]
-            with Counting() as counting:
+            with cluster.CountedBytes() as counted:
                 step(collate(words, group.share(torch.full((6,), 9), 8)), 6, 0.0)
             traffic = step_traffic(StepShape(whole.config, WORDS, 6, 9, mesh, item=4))
-            results[str(mesh)] = (counting.sums, asdict(traffic))
+            results[str(mesh)] = (counted.sums, cluster.expected_bytes(traffic))
+        batch = cluster.make_batch(8, 10)
+        peak = group.maximum(cluster.peak_of_steps(768, group, batch))
         if group.is_leader:
-            out.write_text(json.dumps(results))
+            alone = cluster.peak_of_steps(768, Group(), batch)
+            out.write_text(json.dumps([results, peak / alone]))
 
 
 def compare_shards(out: Path) -> None:

@@ -33,7 +33,8 @@ pytestmark = [
 
 
 def environment(**more: str) -> dict[str, str]:
-    paths = [str(TESTS), str(TESTS / "helpers"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    folders = (TESTS, TESTS / "helpers", TESTS.parent / "benchmarks")
+    paths = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
 
 
@@ -123,14 +124,16 @@ def test_sharded_models_equal_whole_ones(two: Processes, tmp_path: Path) -> None
         assert max(worst) < (1e-10 if dtype == "torch.float64" else 1e-5), (case, worst)
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_the_plan_counts_the_bytes_over_the_wire(two: Processes, tmp_path: Path, processes: int) -> None:
+@pytest.mark.parametrize("processes", [2, 4, pytest.param(8, marks=pytest.mark.slow)])
+def test_bytes_are_as_planned_and_memory_is_divided(two: Processes, tmp_path: Path, processes: int) -> None:
+    """The memory of the tensors of one of K processes is one K-th of that of one process alone, within 15 %."""
     ended = two.run("bytes", str(tmp_path / "bytes"), processes=processes)
     assert all(code == 0 for code, _, _ in ended), ended
-    for mesh, (counted, planned) in json.loads((tmp_path / "bytes").read_text()).items():
-        reduced = planned["agreed"] + planned["summed"] + planned["summed_over_data"]
-        expected = {"gathered": planned["gathered"], "scattered": planned["scattered"], "reduced": reduced}
-        assert counted == {**expected, "collectives": planned["collectives"]}, mesh
+    by_mesh, share = json.loads((tmp_path / "bytes").read_text())
+    for mesh, (counted, planned) in by_mesh.items():
+        assert counted == planned, mesh
+    sharing = 4 if processes > 2 else 2  # processes that share a grammar on the last mesh
+    assert 0.9 < share * sharing < 1.15
 
 
 def test_two_processes_train_as_one(two: Processes, text_file: Path, alone: Path, tmp_path: Path) -> None:

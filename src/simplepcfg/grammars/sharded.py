@@ -42,9 +42,12 @@ class ShardedGrammar(Grammar[object, object]):
         return self.root.shape[-1]
 
     def log_emissions(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return the log-probability of each word under the preterminals of all processes: [B, n, P]."""
-        own = Grammar.log_emissions(self, words, lengths)
-        return own if words.is_floating_point() else self.shards.gather(own)
+        """Return the log-probability of each word under this process's preterminals, [B, n, P / K].
+
+        Given log-emissions are those of all preterminals.
+        """
+        emissions = Grammar.log_emissions(self, words, lengths)
+        return emissions.chunk(self.shards.size, -1)[self.shards.rank] if words.is_floating_point() else emissions
 
     def _arguments(self, sentences: Sentences) -> InsideArguments:
         emissions = sentences.log_emissions

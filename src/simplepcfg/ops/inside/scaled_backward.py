@@ -57,8 +57,7 @@ class Backward:
             if rules is not None:
                 rules.add_words(children)
             if needs.words:
-                words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
-                words = words.mul_(chart.words).mul_(self.grad[:, None, None])
+                words = self._words(children)
         largest = rules.largest() if rules is not None else 0.0
         overflow = not self.check_range and not (math.isfinite(largest) and _finite(words, marginals))
         if chart.shards is not None and not self.check_range:
@@ -107,8 +106,19 @@ class Backward:
         return self._in_range(alpha, beta)
 
     def _own_states(self, alpha: Tensor) -> Tensor:
-        """Return d log Z / d β of this process's states, summed over the parents of all processes."""
+        """Return the derivatives by this process's states, summed over the parents of all processes."""
         return alpha if self.chart.shards is None else self.chart.shards.own_states(alpha)
+
+    def _words(self, children: Tensor) -> Tensor:
+        """Compute the gradient of the log-emissions from the derivatives [B, n, 2N] of the words."""
+        chart = self.chart
+        parts = []
+        for part in chart.gathered_parts(chart.batch, chart.words.shape[-1], chart.n):
+            rules = chart.word_rules[part] if chart.arguments.batched_rules else chart.word_rules
+            by_words = self._own_states(_transposed_product(children[part], rules))
+            emitted = chart.own_words[part]
+            parts.append(self._in_range(by_words, emitted).mul_(emitted).mul_(self.grad[part, None, None]))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _over_z(self, value: Tensor) -> Tensor:
         """Compute value / (root · β) for each sentence, or 0 if the sentence has probability 0."""
@@ -199,9 +209,10 @@ class _RuleGradient:
     def _flush(self) -> None:
         if self.pending:
             children, beta = (torch.cat(parts) for parts in zip(*self.pending, strict=True))
-            self.total.addmm_(children.T, self.chart.all_states(beta))
             self.pending.clear()
             self.pending_rows = 0
+            for part in self.chart.gathered_parts(len(beta), self.chart.child_states):
+                self.total.addmm_(children[part].T, self.chart.all_states(beta[part]))
 
     def largest(self) -> float:
         """Return the largest magnitude in the gradient, NaN if it contains one."""

@@ -17,19 +17,22 @@ from simplepcfg.ops.transposed_rules import transposed_rules
 
 # Split sums are computed for so many spans at a time that the temporary tensor stays in the cache of one core.
 CACHE_BYTES = 1 << 20
+# Rows with the states of all processes are made for so many bytes at a time, and for no fewer rows than this.
+GATHERED_BYTES, LEAST_GATHERED_ROWS = 1 << 19, 64
 EVERYTHING = (slice(None), slice(None))  # all sentences, all spans
 
 
 class ScaledChart:
     """The chart of one batch: β by width, and η and ζ in one ``Square``. The backward pass only reads it.
 
-    With ``shards``, root and rules are those of this process's parents, and so are the states of the chart.
+    With ``shards``, root, rules and emissions are those of this process's symbols, and so are the states of the chart.
     """
 
     def __init__(self, arguments: InsideArguments, shards: Shards | None = None) -> None:
         self.arguments, self.shards = arguments, shards
         self.batch, self.n, self.nonterminals, preterminals = arguments.sizes
-        self.child_states = arguments.left.shape[-1] - preterminals  # the nonterminals of all processes
+        processes = 1 if shards is None else shards.size
+        self.child_states = arguments.left.shape[-1] - processes * preterminals  # the nonterminals of all processes
         self.dtype, self.device = arguments.log_emissions.dtype, arguments.log_emissions.device
         self.lengths = arguments.lengths_on_device
         self.range = range_of(self.dtype)
@@ -56,6 +59,11 @@ class ScaledChart:
     def all_rules(self) -> Tensor:
         """The rules [L; R], [(B,) 2N, N + P], which the backward pass multiplies with."""
         return torch.cat([self.arguments.left.detach(), self.arguments.right.detach()], -2)
+
+    @property
+    def own_words(self) -> Tensor:
+        """The emissions of this process's preterminals, [B, n, P], as they are in ``words``."""
+        return self.words if self.shards is None else self.words.chunk(self.shards.size, -1)[self.shards.rank]
 
     @property
     def rules(self) -> Tensor:
@@ -93,9 +101,15 @@ class ScaledChart:
         log_z = self.log_top + (exponent.double() + self.range.beta_peak) * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z).to(self.dtype)
 
-    def all_states(self, beta: Tensor) -> Tensor:
-        """Return rows of β with the states of all processes."""
-        return beta if self.shards is None else self.shards.all_states(beta)
+    def all_states(self, rows: Tensor) -> Tensor:
+        """Return rows of β or of emissions with the states of all processes."""
+        return rows if self.shards is None else self.shards.all_states(rows)
+
+    def gathered_parts(self, count: int, states: int, rows: int = 1) -> list[slice]:
+        """Split ``count`` items of some rows [states], which all processes share, into parts to be gathered in turn."""
+        size = states * self.dtype.itemsize
+        most = max(GATHERED_BYTES, LEAST_GATHERED_ROWS * size) // (rows * size)
+        return [slice(count)] if self.shards is None else row_parts(count, most)
 
     def whole_sentences(self, width: int) -> Tensor | slice | None:
         """Return the indices of the sentences of this length, or None if there are none."""
@@ -125,7 +139,7 @@ class ScaledChart:
         return [(slice(b, b + 1), part) for b in range(self.batch) for part in parts]
 
     def _words(self) -> None:
-        emissions = self.arguments.log_emissions
+        emissions = self.all_states(self.arguments.log_emissions)
         if self.lengths is not None:
             beyond = torch.arange(self.n, device=self.device) >= self.lengths[:, None]
             emissions = emissions.masked_fill(beyond[:, :, None], -math.inf)

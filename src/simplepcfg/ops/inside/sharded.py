@@ -16,7 +16,6 @@ from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.autograd import DifferentiableChart, FilledChart
-from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.shards import Shards
 
 BACKENDS = ("torch", "triton")
@@ -25,13 +24,12 @@ BACKENDS = ("torch", "triton")
 def sharded_inside(arguments: InsideArguments, shards: Shards, backend: str = "auto") -> Tensor:
     """Compute log Z of each sentence, [B], in every process; differentiable once.
 
-    ``arguments`` hold the emissions of all preterminals, [B, n, P], but root and rules of this process's parents only,
-    [N / K] and [N / K, N + P], both with an optional batch dimension. The gradient of the emissions is this process's
-    part of a sum over processes.
+    ``arguments`` hold the emissions of this process's preterminals, [B, n, P / K], and root and rules of its parents,
+    [N / K] and [N / K, N + P], both with an optional batch dimension.
     """
     tensors = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
-    if arguments.log_emissions.shape[1] == 1:
-        return log_einsum_exp_inside(arguments)
+    if tensors[0].shape[1] == 1:  # no derivation of one word, and a gradient of 0
+        return (tensors[0] * 0.0).nan_to_num().sum((1, 2)) - torch.inf
     return _ShardedInside.apply(*tensors, arguments, shards, resolve_backend(backend, tensors[0], BACKENDS))
 
 

@@ -1,5 +1,7 @@
 """The packed chart of FlashInside for parents that are sharded over processes. This module imports Triton."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,7 @@ class ShardedPackedChart(PackedChart):
     """The packed chart of some of the states, whose rows have the same exponent and reach in every process."""
 
     def __init__(self, arguments: InsideArguments, shards: Shards) -> None:
-        super().__init__(arguments)
+        super().__init__(replace(arguments, log_emissions=shards.all_states(arguments.log_emissions)))
         self.shards = shards
 
     @property
@@ -46,6 +48,10 @@ class ShardedPackedChart(PackedChart):
         partial = self._empty(out.shape[0], self.child_states, dtype=out.dtype)
         super().outside_rows(width, by_child, partial)
         out.copy_(self.shards.own_states(partial))
+
+    def emission_gradients(self, by_child: Tensor) -> Tensor:
+        """Compute the gradient of the log-emissions of this process's preterminals, [B, n, P / K]."""
+        return self.shards.own_states(super().emission_gradients(by_child))
 
     def rule_gradients(self, by_child: Tensor) -> Tensor:
         """Compute the gradient of the rules of this process's parents; see ``PackedChart.rule_gradients``."""
