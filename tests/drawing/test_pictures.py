@@ -23,7 +23,7 @@ from simplepcfg.drawing import (
     surprisal_bars,
     tree_picture,
 )
-from simplepcfg.drawing.axes import Scale, scale_of
+from simplepcfg.drawing.plots import Scale, scale_of
 from simplepcfg.drawing.svg import plain, text_width
 from simplepcfg.drawing.trees import edge_points, layout_tree
 

@@ -1,12 +1,9 @@
 """Pictures as self-contained SVG strings: plain values in, text out, without any plotting library."""
 
-from simplepcfg.drawing.bars import grouped_bars, surprisal_bars
-from simplepcfg.drawing.charts import span_chart
-from simplepcfg.drawing.curves import Series, line_plot
-from simplepcfg.drawing.film import film
-from simplepcfg.drawing.heat import heat_map
+from simplepcfg.drawing.charts import span_chart, surprisal_bars
+from simplepcfg.drawing.plots import Series, grouped_bars, heat_map, line_plot
 from simplepcfg.drawing.style import stylesheet
-from simplepcfg.drawing.svg import side_by_side, standalone
+from simplepcfg.drawing.svg import film, side_by_side, standalone
 from simplepcfg.drawing.trees import PLAIN_LABELS, tree_picture
 
 __all__ = [

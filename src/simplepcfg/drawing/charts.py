@@ -1,18 +1,18 @@
-"""The triangle of span marginals over a sentence as a heat map: a diamond for each span of two words or more."""
+"""Pictures over the words of a sentence: the triangle of span marginals, a diamond for each span, and surprisals."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
 
-from simplepcfg.drawing.svg import element, picture, shortened, text, text_width, title
+from simplepcfg.drawing.plots import Frame, scale_of, vertical_axis
+from simplepcfg.drawing.svg import Point, line, path, picture, rect, shortened, slanted, slanted_size, text_width, title
 
 Span = tuple[int, int]
 
 UNIT = 34.0
 MARGIN = 12.0
 LONGEST_WORD = 16
-SLANT = 40.0  # degrees by which words are rotated, so that long ones do not overlap
 
 
 def span_chart(
@@ -33,56 +33,70 @@ def span_chart(
     indices = range(len(words)) if places is None else places
     n = len(words)
     shown = [shortened(word, LONGEST_WORD) for word in words]
-    slant = math.radians(SLANT)
-    below = max((text_width(word, 13.0) for word in shown), default=0.0)
-    # Words are slanted to the left, so that the first ones extend beyond the triangle.
-    left = MARGIN + max(
-        (text_width(word, 13.0) * math.cos(slant) - (k + 0.5) * UNIT for k, word in enumerate(shown)), default=0.0
-    )
-    left = max(left, MARGIN)
+    over, below = slanted_size(shown, UNIT)
+    left = MARGIN + max(over, 0.0)
     bottom = MARGIN + n * UNIT / 2
 
-    cells, rings, labels = [], [], []
+    def corners(x: float, y: float, reach: float) -> list[Point]:
+        return [(x, y - reach), (x + reach, y), (x, y + reach), (x - reach, y)]
+
+    cells, rings = [], []
     for width in range(n, 1, -1):
         for i in range(n - width + 1):
             j = i + width
             probability = min(max(float(marginals[i][j]), 0.0), 1.0)
             x, y = left + (i + j) / 2 * UNIT, bottom - (width - 1) * UNIT / 2
-            points = " ".join(
-                f"{a:.1f},{b:.1f}"
-                for a, b in ((x, y - UNIT / 2), (x + UNIT / 2, y), (x, y + UNIT / 2), (x - UNIT / 2, y))
-            )
             start, end = indices[i], indices[j - 1] + 1
             told = f"{' '.join(words[i:j])} [{start}, {end}]: {probability:.3f}"
-            cells.append(
-                element(
-                    "polygon",
-                    title(told),
-                    points=points,
-                    class_="cell",
-                    fill_opacity=round(probability, 3),
-                    data_start=start,
-                    data_end=end,
-                    data_probability=f"{probability:.4f}",
-                )
-            )
+            place = {"data_start": start, "data_end": end, "data_probability": f"{probability:.4f}"}
+            opacity = round(probability, 3)
+            diamond = corners(x, y, UNIT / 2)
+            cells.append(path("polygon", diamond, title(told), class_="cell", fill_opacity=opacity, **place))
             for spans, kind in ((tree, "ring"), (required, "ring required"), (forbidden, "ring forbidden")):
                 if (i, j) in spans:
-                    inner = UNIT / 2 - 3
-                    corners = ((x, y - inner), (x + inner, y), (x, y + inner), (x - inner, y))
-                    rings.append(
-                        element(
-                            "polygon",
-                            points=" ".join(f"{a:.1f},{b:.1f}" for a, b in corners),
-                            class_=kind,
-                            pointer_events="none",
-                        )
-                    )
-    for k, word in enumerate(shown):
-        x, y = left + (k + 0.5) * UNIT, bottom + 10
-        labels.append(
-            text(word, x, y, text_anchor="end", font_size=13, transform=f"rotate({-SLANT:g} {x:.1f} {y:.1f})")
-        )
-    height = bottom + 14 + below * math.sin(slant) + MARGIN
+                    rings.append(path("polygon", corners(x, y, UNIT / 2 - 3), class_=kind, pointer_events="none"))
+    labels = [slanted(word, left + (k + 0.5) * UNIT, bottom + 10) for k, word in enumerate(shown)]
     told = label or "span marginals of: " + " ".join(words)
-    return picture([*cells, *rings, *labels], left + n * UNIT + MARGIN, height, told)
+    return picture([*cells, *rings, *labels], left + n * UNIT + MARGIN, bottom + 14 + below + MARGIN, told)
+
+
+def surprisal_bars(
+    words: Sequence[str],
+    surprisals: Sequence[float | None],
+    entropies: Sequence[float | None] | None = None,
+    *,
+    most: float | None = None,
+    label: str | None = None,
+) -> str:
+    """Return an SVG picture with a bar for each word, in nats; a word without a value, such as punctuation, has none.
+
+    A tick beside a bar is the entropy before the word: what was to be expected. An infinite value has the height of
+    the largest finite one and says so. The axis goes up to ``most`` at least, so that pictures can have the same.
+    """
+    finite = [value for value in surprisals if value is not None and math.isfinite(value)]
+    expected = list(entropies or [None] * len(words))
+    heights = [*finite, *(value for value in expected if value is not None and math.isfinite(value))]
+    scale = scale_of([*heights, *([] if most is None else [most])] or [1.0], zero=True)
+    shown = [shortened(word, LONGEST_WORD) for word in words]
+    slot = 40.0
+    over, below = slanted_size(shown, slot)
+    frame = Frame(max(48.0, over + 12), 30, slot * max(len(words), 1), 150)
+    heading = "surprisal (nats); tick: entropy before the word"
+    parts = vertical_axis(frame, scale, heading)
+    for k, (word, value, entropy) in enumerate(zip(words, surprisals, expected, strict=True)):
+        x = frame.left + k * slot
+        if value is not None:
+            height = frame.height * (scale.share(value) if math.isfinite(value) else 1.0)
+            told = f"{word}: surprisal {value:.2f} nats" if math.isfinite(value) else f"{word}: impossible here"
+            if entropy is not None:
+                told += f", entropy {entropy:.2f} nats"
+            place = {"data_word": word, "data_start": k, "data_end": k + 1, "data_surprisal": f"{value:.6g}"}
+            y, tall = frame.bottom - height, max(height, 0.01)  # one cannot point at a bar without height
+            parts.append(rect(x + 7, y, slot - 14, tall, title(told), rx=2, class_="bar", **place))
+            if entropy is not None and math.isfinite(entropy):
+                y = frame.bottom - frame.height * scale.share(entropy)
+                parts.append(line(x + 2, y, x + slot - 2, y, "ring"))
+        parts.append(slanted(shown[k], x + slot / 2, frame.bottom + 14))
+    parts.append(line(frame.left, frame.bottom, frame.right, frame.bottom, "axis"))
+    width = max(frame.right, frame.left + text_width(heading, 12)) + 12
+    return picture(parts, width, frame.bottom + below + 26, label or "surprisal of: " + " ".join(words))

@@ -4,37 +4,22 @@ from typing import Literal
 
 Theme = Literal["auto", "light", "dark"]
 
-LIGHT = {
-    "ink": "#1c2128",
-    "muted": "#57606a",
-    "line": "#8c959f",
-    "grid": "#d8dee4",
-    "paper": "#ffffff",
-    "accent": "#0b5cad",
-    "good": "#1a7f37",
-    "bad": "#b42318",
-    "series-0": "#0b5cad",
-    "series-1": "#b35900",
-    "series-2": "#1a7f37",
-    "series-3": "#8250df",
-    "series-4": "#7a6400",
-    "series-5": "#a0296b",
-}
-DARK = {
-    "ink": "#e6edf3",
-    "muted": "#a8b1bd",
-    "line": "#7d8590",
-    "grid": "#30363d",
-    "paper": "#0d1117",
-    "accent": "#6cb6ff",
-    "good": "#57d37a",
-    "bad": "#ff8f85",
-    "series-0": "#6cb6ff",
-    "series-1": "#ffb26b",
-    "series-2": "#57d37a",
-    "series-3": "#c8a1ff",
-    "series-4": "#e3c84b",
-    "series-5": "#ff93c9",
+# Of each colour the one for light surroundings and the one for dark ones.
+COLOURS = {
+    "ink": ("#1c2128", "#e6edf3"),
+    "muted": ("#57606a", "#a8b1bd"),
+    "line": ("#8c959f", "#7d8590"),
+    "grid": ("#d8dee4", "#30363d"),
+    "paper": ("#ffffff", "#0d1117"),
+    "accent": ("#0b5cad", "#6cb6ff"),
+    "good": ("#1a7f37", "#57d37a"),
+    "bad": ("#b42318", "#ff8f85"),
+    "series-0": ("#0b5cad", "#6cb6ff"),
+    "series-1": ("#b35900", "#ffb26b"),
+    "series-2": ("#1a7f37", "#57d37a"),
+    "series-3": ("#8250df", "#c8a1ff"),
+    "series-4": ("#7a6400", "#e3c84b"),
+    "series-5": ("#a0296b", "#ff93c9"),
 }
 SERIES = 6
 
@@ -73,12 +58,13 @@ def stylesheet(theme: Theme = "auto", *, root: str = ".sp") -> str:
     )
     # These follow the rules of series, which would otherwise fill lines and outline bars.
     rules += ".sp .curve { fill: none; }\n.sp .plain { stroke: none; }\n"
+    light, dark = ({name: both[k] for name, both in COLOURS.items()} for k in range(2))
     if theme != "auto":
-        for name, value in (LIGHT if theme == "light" else DARK).items():
+        for name, value in (light if theme == "light" else dark).items():
             rules = rules.replace(f"var(--sp-{name})", value)
         return rules
-    dark = f"@media (prefers-color-scheme: dark) {{ {root} {{ {_variables(DARK)} }} }}"
-    return f"{root} {{ {_variables(LIGHT)} }}\n{dark}\n{rules}"
+    in_the_dark = f"@media (prefers-color-scheme: dark) {{ {root} {{ {_variables(dark)} }} }}"
+    return f"{root} {{ {_variables(light)} }}\n{in_the_dark}\n{rules}"
 
 
 def _variables(colours: dict[str, str]) -> str:

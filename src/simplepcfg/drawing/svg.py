@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from xml.sax.saxutils import escape, quoteattr
 
 from simplepcfg.drawing.style import Theme, stylesheet
@@ -12,6 +14,9 @@ from simplepcfg.drawing.style import Theme, stylesheet
 # What XML cannot hold, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
+SLANT = 40.0  # degrees
+FRAME_SECONDS, FILM_TOP = 0.7, 24.0  # of a film: time of a frame, and room above it for the caption
+Point = tuple[float, float]
 _NARROW = frozenset("iljtfrI.,;:'`|!()[]{} ")
 _WIDE = frozenset("mwMW@%")
 
@@ -40,6 +45,29 @@ def text(content: str, x: float, y: float, **attributes: object) -> str:
 def line(x1: float, y1: float, x2: float, y2: float, class_: str = "edge") -> str:
     """Return an element with a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def rect(x: float, y: float, width: float, height: float, content: str = "", **attributes: object) -> str:
+    """Return an element with a rectangle."""
+    return element("rect", content, x=x, y=y, width=width, height=height, **attributes)
+
+
+def path(name: str, corners: Iterable[Point], content: str = "", **attributes: object) -> str:
+    """Return an element, a polygon or a polyline, with a line through these corners."""
+    return element(name, content, points=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners), **attributes)
+
+
+def slanted(word: str, x: float, y: float) -> str:
+    """Return a word that ends at a place and rises to it, so that long neighbours do not overlap."""
+    return text(word, x, y, text_anchor="end", font_size=13, transform=f"rotate({-SLANT:g} {x:.1f} {y:.1f})")
+
+
+def slanted_size(words: Sequence[str], step: float) -> tuple[float, float]:
+    """Return how far slanted words, one every `step`, reach beyond the left end of the first step, and down."""
+    widths = [text_width(word, 13.0) for word in words]
+    slant = math.radians(SLANT)
+    over = max((width * math.cos(slant) - (k + 0.5) * step for k, width in enumerate(widths)), default=0.0)
+    return over, max(widths, default=0.0) * math.sin(slant)
 
 
 def title(content: str) -> str:
@@ -75,25 +103,61 @@ def size_of(svg: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def placed(svg: str, x: float, y: float) -> str:
+    """Return a picture as a part of another one, at a place in it."""
+    return f'<svg x="{number(x)}" y="{number(y)}"{svg.removeprefix("<svg")}'
+
+
 def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
     """Return several pictures in one, from left to right, centred at the middle of the tallest."""
     sizes = [size_of(svg) for svg in pictures]
     tallest = max(height for _, height in sizes)
-    parts, x = [], 0.0
-    for svg, (width, height) in zip(pictures, sizes, strict=True):
-        parts.append(f'<svg x="{number(x)}" y="{number((tallest - height) / 2)}"{svg.removeprefix("<svg")}')
-        x += width + gap
-    return picture(parts, x - gap, tallest, label)
+    lefts = accumulate((width + gap for width, _ in sizes), initial=0.0)
+    parts = [
+        placed(svg, x, (tallest - height) / 2) for svg, (_, height), x in zip(pictures, sizes, lefts, strict=False)
+    ]
+    return picture(parts, sum(width + gap for width, _ in sizes) - gap, tallest, label)
 
 
 def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) -> str:
     """Return several pictures in one, from top to bottom."""
     sizes = [size_of(svg) for svg in pictures]
-    parts, y = [], 0.0
-    for svg, (_, height) in zip(pictures, sizes, strict=True):
-        parts.append(f'<svg y="{number(y)}"{svg.removeprefix("<svg")}')
-        y += height + gap
-    return picture(parts, max(width for width, _ in sizes), y - gap, label)
+    tops = accumulate((height + gap for _, height in sizes), initial=0.0)
+    parts = [placed(svg, 0, y) for svg, y in zip(pictures, tops, strict=False)]
+    return picture(parts, max(width for width, _ in sizes), sum(height + gap for _, height in sizes) - gap, label)
+
+
+def film(frames: Sequence[tuple[str, str]], *, name: str, label: str) -> str:
+    """Return an SVG picture of the last of several frames (caption, picture), which plays all when pointed at.
+
+    ``name`` is an identifier that nothing else on the page has.
+    """
+    sizes = [size_of(svg) for _, svg in frames]
+    tallest = max(height for _, height in sizes)
+    widest = max(max(float(width) for width, _ in sizes), max(text_width(told, 12.0) + 24 for told, _ in frames))
+    total = len(frames) * FRAME_SECONDS
+    parts = [element("rect", width=widest, height=tallest + FILM_TOP, class_="halo")]
+    for index, ((caption, svg), (width, height)) in enumerate(zip(frames, sizes, strict=True)):
+        x, y = (widest - width) / 2, FILM_TOP + tallest - height  # words stay on one line
+        begin, end = index / len(frames), (index + 1) / len(frames)
+        times, values = [0.0], ["visible" if index == 0 else "hidden"]
+        if index:
+            times, values = [*times, begin], [*values, "visible"]
+        if end < 1:
+            times, values = [*times, end], [*values, "hidden"]
+        animation = element(
+            "animate",
+            attributeName="visibility",
+            begin=f"{name}.mouseenter; {name}.click",
+            dur=f"{total:.1f}s",
+            calcMode="discrete",
+            keyTimes=";".join(f"{moment:.4f}" for moment in times),
+            values=";".join(values),
+        )
+        inner, shown = placed(svg, x, y), text(caption, 12.0, 16.0, class_="muted")
+        last = index == len(frames) - 1
+        parts.append(element("g", [animation, shown, inner], visibility=None if last else "hidden"))
+    return picture([element("g", parts, id=name)], widest, tallest + FILM_TOP, label)
 
 
 def standalone(svg: str, theme: Theme = "auto") -> str:

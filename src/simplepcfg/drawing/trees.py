@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal, Protocol
 
-from simplepcfg.drawing.svg import element, picture, shortened, text, text_width, title
+from simplepcfg.drawing.svg import element, path, picture, rect, shortened, text, text_width, title
 
 # Labels of trees without symbols: such nodes are drawn as dots, and such tags are left out.
 PLAIN_LABELS = frozenset({"X", "T", ""})
@@ -150,10 +150,7 @@ def tree_picture(
     ``names`` has are shown by their names.
     """
     layout = layout_tree(tree, names)
-    lines = [
-        element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), class_="edge")
-        for points in edge_points(layout)
-    ]
+    lines = [path("polyline", points, class_="edge") for points in edge_points(layout)]
     marks = [_mark(node, tree, probabilities or {}, wrong) for node in layout.nodes]
     return picture([*lines, *marks], layout.width, layout.height, label or "tree of: " + " ".join(tree.words))
 
@@ -176,7 +173,7 @@ def _mark(node: Node, tree: AnyTree, probabilities: Mapping[Span, float], wrong:
     if node.is_dot:
         return element("circle", title(told), cx=node.x, cy=node.y, r=4.5, class_=marked, **place)
     width = _label_width(node.label)
-    halo = element("rect", x=node.x - width / 2, y=node.y - 11, width=width, height=16, rx=3, class_="halo")
+    halo = rect(node.x - width / 2, node.y - 11, width, 16, rx=3, class_="halo")
     kind = "symbol wrong" if "wrong" in marked else "symbol"
     inner = text(node.label, node.x, node.y + 1, text_anchor="middle", class_=kind)
     return element("g", [title(told), halo, inner], class_="labelled", data_symbol=node.symbol, **place)
