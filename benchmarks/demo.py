@@ -15,7 +15,7 @@ from statistics import mean
 import torch
 
 from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.cli.demo_data import test_file, with_builtin_text, write_treebank
+from simplepcfg.cli.demo import TEST, with_builtin_text
 from simplepcfg.data.readers import read_trees
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.treebank import Treebank
@@ -53,13 +53,12 @@ def main() -> None:
 
 def measure(seed: int, folder: Path) -> Figures:
     """Train one demo and evaluate it on the held-out trees."""
-    write_treebank(folder)
     config = with_builtin_text(load_config("demo", [f"seed={seed}"], environment={}), folder)
     began = time.monotonic()
     train(config, folder, device="cpu")
     seconds = time.monotonic() - began
     run = load(folder, "cpu")
-    treebank = Treebank(read_trees(test_file(folder)), run.preprocessing)
+    treebank = Treebank(read_trees(folder / TEST), run.preprocessing)
     induced = run.evaluate_treebank(treebank, "SN-PCFG")
     assert induced.perplexity is not None
     lengths = [len(item.tokens) for item in treebank.prepared]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
-from simplepcfg.cli import demo_data
+from simplepcfg.cli import demo
 from simplepcfg.training.loop import Trainer
 
 TINY = {
@@ -23,8 +23,7 @@ def _tiny_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, value in TINY.items():
         monkeypatch.setenv(f"SIMPLEPCFG_{name}", value)
-    for name, size in (("TRAIN", 100), ("VALID", 20), ("TEST", 60)):
-        monkeypatch.setattr(demo_data, name, (size, getattr(demo_data, name)[1]))
+    monkeypatch.setattr(demo, "SIZES", {demo.TRAIN: (100, 1), demo.VALID: (20, 2), demo.TEST: (60, 3)})
 
 
 def test_results_and_the_commands_that_follow(call: Call, text_file: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.evaluation.columns import Column
-from simplepcfg.evaluation.confusion import confusion_grids
 from simplepcfg.evaluation.label_report import compare_labels
+from simplepcfg.evaluation.layout import confusion_grids
 from simplepcfg.evaluation.rendering import latex_grid, markdown_grid
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT, SymbolLabels, symbol_labels, tag_labels

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "Learn from the built-in treebank, then show results."
 CONFIG = "demo"
+# The built-in treebank as files in the run's folder, so that whatever the demo prints can be pasted.
+TRAIN, VALID, TEST = "train.txt", "valid.txt", "test.trees"
+SIZES = {TRAIN: (8000, 1), VALID: (500, 2), TEST: (500, 3)}  # sentences and seed: independent draws from one grammar
 DRAWN = 3
 DRAWN_LENGTHS = range(5, 9)
 
@@ -41,14 +44,13 @@ def command(
       simplepcfg demo
       simplepcfg demo --out runs/another-demo
     """
-    from simplepcfg.cli.demo_data import test_file
     from simplepcfg.data.readers import read_trees
     from simplepcfg.evaluation.treebank import BASELINES, Treebank
     from simplepcfg.inference.run import load
 
     train_or_resume(out, device, quiet)
     run = load(out, device)
-    treebank = Treebank(read_trees(test_file(out)), run.preprocessing)
+    treebank = Treebank(read_trees(out / TEST), run.preprocessing)
     induced = run.evaluate_treebank(treebank, "SN-PCFG")
     console = results_console()
     console.print(perplexity_table(run, treebank, induced))
@@ -58,7 +60,6 @@ def command(
 
 def train_or_resume(out: Path, device: str, quiet: bool) -> None:
     """Train into a new folder, or go on with the demo that is in it; one that is finished stays as it is."""
-    from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
     from simplepcfg.runs.config.files import load_config
     from simplepcfg.runs.device import resolve_device
     from simplepcfg.runs.run_folder import RunFolder
@@ -69,18 +70,32 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
         folder.refuse_if_taken()
         resolve_device(device)  # refused before anything is written
         note("learning a grammar from the raw sentences of the built-in treebank; Ctrl-C is safe", quiet)
-        write_treebank(out)
         train(with_builtin_text(load_config(CONFIG), out), out, device=device, reporter=make_reporter(quiet))
         return
     saved = folder.read_config()
     if saved.name != CONFIG:
         raise InputError(f"{out} holds a run that is not the demo; give another folder with --out")
-    write_treebank(out)
+    with_builtin_text(saved, out)
     if is_finished(folder, saved):
         note(f"{out} holds a finished demo, shown again; to train anew: simplepcfg demo --out DIR", quiet)
     else:
         note(f"{out} holds a demo that was interrupted; going on with it", quiet)
         train(None, out, resume=True, device=device, reporter=make_reporter(quiet))
+
+
+def with_builtin_text(config: "RunConfig", folder: Path, write: bool = True) -> "RunConfig":
+    """Return the configuration with files of the built-in treebank as its text; write those that the folder lacks."""
+    from simplepcfg.data.synthetic_grammar import generate_treebank
+    from simplepcfg.files import write_text
+
+    for name, size in SIZES.items():
+        if write and not (folder / name).exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            trees = generate_treebank(*size)
+            lines = (tree.to_brackets() if name == TEST else " ".join(tree.words) for tree in trees)
+            write_text(folder / name, "".join(f"{line}\n" for line in lines))
+    text = {"train": str(folder / TRAIN), "valid": str(folder / VALID)}
+    return config.model_copy(update={"data": config.data.model_copy(update=text)})
 
 
 def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
@@ -95,7 +110,6 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
 
 def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":
     """Return a table of perplexities: the learned grammar between the true one, which is best, and word counts."""
-    from simplepcfg.cli.demo_data import train_file
     from simplepcfg.data.tokens import read_tokens
     from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
     from simplepcfg.evaluation.rendering import rich_grid
@@ -107,7 +121,7 @@ def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationRepor
     tokens = [item.tokens for item in treebank.prepared]
     lengths = [len(item) for item in tokens]
     encode = run.vocabulary.encode
-    training = (encode(item) for item in read_tokens(train_file(run.directory), run.preprocessing))
+    training = (encode(item) for item in read_tokens(run.directory / TRAIN, run.preprocessing))
     unigram = unigram_log_likelihood(training, [encode(item) for item in tokens], size, eos)
     true = true_log_probability([tree.words for tree in treebank.original])
     rows = [

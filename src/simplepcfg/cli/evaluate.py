@@ -166,7 +166,7 @@ def _print(request: EvaluateRequest, columns: "list[Column]") -> None:
 
     from simplepcfg.evaluation import rendering
     from simplepcfg.evaluation.columns import columns_to_json
-    from simplepcfg.evaluation.confusion import confusion_grids
+    from simplepcfg.evaluation.layout import confusion_grids
 
     output, title = request.output, f"on {request.file}"
     grids = confusion_grids(columns) if request.labels else []

@@ -231,15 +231,14 @@ def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfi
 
 def _with_builtin_text(config: "RunConfig", folder: Path, device: str) -> "RunConfig":
     """Write the built-in treebank into the folder of a run, and return the configuration with it as its text."""
-    from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
+    from simplepcfg.cli.demo import with_builtin_text
     from simplepcfg.runs.device import resolve_device
     from simplepcfg.runs.run_folder import RunFolder
 
     if not is_follower():  # those wait for the first, which writes it before it joins them
         RunFolder(folder).refuse_if_taken()
         resolve_device(config.training.device if device == "auto" else device)  # before anything is written
-        write_treebank(folder)
-    return with_builtin_text(config, folder)
+    return with_builtin_text(config, folder, write=not is_follower())
 
 
 def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:

@@ -5,13 +5,12 @@ A symbol is a Penn label with features after a slash, so `NP/sg` and `NP/obj` ar
 
 import random
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, islice
 from types import MappingProxyType
 
-from simplepcfg.data import synthetic_lexicon as words
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
@@ -99,6 +98,70 @@ VERB_PHRASE_RULES = """
     VP/{form}  4  VP/{form} CC VP/{form}
     VP/give-{form} 1  {V}/give NP/obj
 """
+# The words of each preterminal, most frequent first.
+LEXICON = {
+    "DT": "the my your our his their some any",
+    "JJ": """
+        old young new happy tired quiet clever little tall angry brave lonely famous hungry gentle proud honest
+        strange careful lazy noisy polite rich poor sleepy nervous cheerful stubborn curious modest friendly grumpy
+        patient serious shy elegant foolish loyal wealthy wise
+    """,
+    "JJ/place": "large small dark empty beautiful crowded distant ancient wooden narrow dusty modern",
+    "NN": """
+        teacher dog child doctor farmer cat student king sailor nurse singer lawyer horse painter soldier writer
+        neighbour baker friend hunter uncle queen poet pilot driver artist bird waiter actor dancer priest
+        rabbit miner judge sister fisherman tailor monkey banker brother clerk goat gardener prince shepherd wolf
+        engineer merchant duck butler lion knight janitor aunt librarian editor donkey plumber chemist barber
+        cousin goose surgeon princess camel beggar tourist carpenter turtle wizard thief visitor widow pirate
+        musician astronaut weaver blacksmith governor mayor orphan otter parrot senator sculptor
+    """,
+    "NN/place": """
+        garden house park city kitchen village river school forest market church station library harbour bridge
+        castle street valley hotel office theatre museum field hospital island tower beach cellar palace temple
+        courtyard barn lighthouse meadow bakery orchard
+    """,
+    "NNP": "mary john anna peter susan david laura george emma martin helen oscar julia victor nora felix clara hugo",
+    "PRP/sg": "he she it",
+    "PRP/pl": "they we",
+    "PRP/obj": "him them her us",
+    "RB": """
+        quickly often slowly here loudly again today quietly alone badly sometimes happily twice
+        carefully abroad together
+    """,
+    "RB/open": "yesterday now perhaps usually suddenly meanwhile finally tonight",
+    "RB/degree": "very really too rather quite so",
+    "IN": "in near at behind from inside outside around",
+    "IN/when": "when because if while although after",
+    "IN/that": "that",
+    "TO": "to",
+    "WP": "who",
+    "CC": "and or",
+    "VBZ/be": "is",
+    "VBP/be": "are",
+    "VBZ/have": "has",
+    "VBP/have": "have",
+}
+# Regular verbs by what follows them, so that the past tense is the participle too: visited, has visited.
+VERBS = {
+    "alone": """
+        laughed waited arrived smiled danced complained worked walked coughed shouted travelled whispered
+        disappeared snored sneezed wandered vanished hesitated rested cried yawned stumbled
+    """,
+    "object": """
+        liked helped followed loved visited called admired hated chased trusted watched feared remembered greeted
+        thanked avoided invited respected recognised praised missed ignored blamed comforted envied protected
+        rescued insulted interrupted teased warned noticed consulted scolded
+    """,
+    "give": "introduced dragged described recommended carried sold compared delivered",
+    "clause": "believed hoped claimed suspected imagined insisted doubted agreed noted explained",
+}
+IRREGULAR_PLURALS = {
+    "child": "children",
+    "fisherman": "fishermen",
+    "wolf": "wolves",
+    "goose": "geese",
+    "thief": "thieves",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,49 +216,26 @@ def _normalised_rules(table: str) -> Mapping[str, tuple[Rule, ...]]:
 
 
 def _lexicon() -> dict[str, Mapping[str, float]]:
-    lexicon = {
-        "DT": _zipf(words.DETERMINERS),
-        "JJ": _zipf(words.ADJECTIVES),
-        "JJ/place": _zipf(words.PLACE_ADJECTIVES),
-        "NN": _zipf(words.NOUNS),
-        "NNS": _zipf(words.NOUNS, words.plural),
-        "NN/place": _zipf(words.PLACES),
-        "NNP": _zipf(words.NAMES),
-        "PRP/sg": _zipf(words.SINGULAR_PRONOUNS),
-        "PRP/pl": _zipf(words.PLURAL_PRONOUNS),
-        "PRP/obj": _zipf(words.OBJECT_PRONOUNS),
-        "RB": _zipf(words.MANNER_ADVERBS),
-        "RB/open": _zipf(words.OPENING_ADVERBS),
-        "RB/degree": _zipf(words.DEGREE_ADVERBS),
-        "IN": _zipf(words.LOCATIVE_PREPOSITIONS),
-        "IN/when": _zipf(words.SUBORDINATORS),
-        "IN/that": _zipf("that"),
-        "TO": _zipf("to"),
-        "WP": _zipf("who"),
-        "CC": _zipf("and or"),
-        "VBZ/be": _zipf("is"),
-        "VBP/be": _zipf("are"),
-        "VBZ/have": _zipf("has"),
-        "VBP/have": _zipf("have"),
-    }
-    verbs = {
-        "alone": words.INTRANSITIVE_VERBS,
-        "object": words.TRANSITIVE_VERBS,
-        "give": words.TRANSFER_VERBS,
-        "clause": words.CLAUSE_VERBS,
-    }
-    for frame, listed in verbs.items():
-        lexicon[f"VBD/{frame}"] = lexicon[f"VBN/{frame}"] = _zipf(listed)
+    lexicon = {tag: _zipf(words.split()) for tag, words in LEXICON.items()}
+    lexicon["NNS"] = _zipf([_plural(noun) for noun in LEXICON["NN"].split()])
+    for frame, verbs in VERBS.items():
+        lexicon[f"VBD/{frame}"] = lexicon[f"VBN/{frame}"] = _zipf(verbs.split())
     return lexicon
 
 
-def _zipf(listed: str, inflect: Callable[[str], str] = str) -> Mapping[str, float]:
+def _zipf(words: Sequence[str]) -> Mapping[str, float]:
     """Return probabilities that fall with the rank as in Zipf's and Mandelbrot's law, flattened at the top."""
-    weights = [1 / (rank + 5) for rank in range(len(listed.split()))]
+    weights = [1 / (rank + 5) for rank in range(len(words))]
     total = sum(weights)
-    return MappingProxyType(
-        {inflect(word): weight / total for word, weight in zip(listed.split(), weights, strict=True)}
-    )
+    return MappingProxyType({word: weight / total for word, weight in zip(words, weights, strict=True)})
+
+
+def _plural(noun: str) -> str:
+    """Return the plural: judges, monkeys, princesses, children."""
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return noun[:-1] + "ies"
+    ending = "es" if noun.endswith(("s", "x", "z", "ch", "sh")) else "s"
+    return IRREGULAR_PLURALS.get(noun, noun + ending)
 
 
 def generate_treebank(sentences: int, seed: int) -> list[SpanTree]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
 
 from torch import Tensor
 
@@ -33,24 +35,14 @@ def calibration(gold: Iterable[SpanTree], marginals: Iterable[Tensor], bins: int
 
     Tables may be padded. The spans are those of F1: wider than a word, narrower than the sentence, without labels.
     """
-    counts, sums, hits = [0] * bins, [0.0] * bins, [0] * bins
+    spans: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]  # probability, and whether gold has the span
     for tree, table in zip(gold, marginals, strict=True):
-        truth, n = evaluation_spans(tree), len(tree)
-        rows = table.tolist()
-        for i in range(n):
-            for j in range(i + 2, n + 1):
-                if j - i == n:
-                    continue
+        truth, rows = evaluation_spans(tree), table.tolist()
+        for i, j in combinations(range(len(tree) + 1), 2):
+            if 1 < j - i < len(tree):
                 probability = min(max(rows[i][j], 0.0), 1.0)
-                place = min(int(probability * bins), bins - 1)
-                counts[place] += 1
-                sums[place] += probability
-                hits[place] += (i, j) in truth
-    total = sum(counts)
-    filled = [
-        CalibrationBin(count, mass / count, hit / count)
-        for count, mass, hit in zip(counts, sums, hits, strict=True)
-        if count
-    ]
+                spans[min(int(probability * bins), bins - 1)].append((probability, (i, j) in truth))
+    filled = [CalibrationBin(len(some), *map(fmean, zip(*some, strict=True))) for some in spans if some]
+    total = sum(item.spans for item in filled)
     error = sum(item.spans * abs(item.probability - item.share) for item in filled) / total if total else 0.0
     return Calibration(tuple(filled), error)

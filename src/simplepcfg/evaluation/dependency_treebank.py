@@ -9,9 +9,8 @@ from simplepcfg.data.dependencies import PUNCTUATION, DependencyTree
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import has_dependencies, read_dependencies, read_trees
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.evaluation.dependency_report import DependencyReport, SubtreeCounts
 from simplepcfg.evaluation.f1 import Spans, evaluate_spans, evaluation_spans, proper_spans
-from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.report import DependencyReport, EvaluationReport, SubtreeCounts
 from simplepcfg.evaluation.treebank import Treebank
 
 GoldTree = SpanTree | DependencyTree
