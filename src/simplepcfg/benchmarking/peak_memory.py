@@ -6,20 +6,17 @@ process that runs the pass once, which includes the allocations of all libraries
 
 import contextlib
 import gc
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import astuple
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
 
 from simplepcfg.benchmarking.sizes import Size, forward_backward
 from simplepcfg.errors import ResourceError, is_out_of_memory
-
-OUT_OF_MEMORY = 4
+from simplepcfg.runs.processes import process_context
 
 
 def peak_on_gpu(function: Callable[[], object]) -> float:
@@ -35,18 +32,13 @@ def peak_on_gpu(function: Callable[[], object]) -> float:
 
 def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
     """Measure by how many bytes a new process grows; ResourceError if it runs out of memory."""
-    job = json.dumps([astuple(size), backend, precision, torch.get_num_threads()])
-    source = str(Path(__file__).parents[2])
-    paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "simplepcfg.benchmarking.peak_memory", job]
-    child = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths}
-    )
-    if child.returncode in (OUT_OF_MEMORY, -9, 137):
-        raise ResourceError(f"{backend} at {size} runs out of memory; take a smaller size")
-    if child.returncode:
-        raise RuntimeError(f"measuring the memory of {backend} at {size} failed: {child.stderr.strip()[-2000:]}")
-    return float(child.stdout)
+    with ProcessPoolExecutor(1, process_context("simplepcfg.benchmarking.sizes")) as process:
+        try:
+            return process.submit(_growth, size, backend, precision, torch.get_num_threads()).result()
+        except Exception as error:
+            if not is_out_of_memory(error) and not isinstance(error, BrokenProcessPool):  # which the system has ended
+                raise
+            raise ResourceError(f"{backend} at {size} runs out of memory; take a smaller size") from None
 
 
 def release() -> None:
@@ -68,29 +60,13 @@ def _resident_peak() -> int:
         return largest if sys.platform == "darwin" else 1024 * largest
 
 
-def _forget_peak() -> None:
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _child(job: str) -> int:
-    (batch, n, nonterminals, preterminals, lengths), backend, precision, threads = json.loads(job)
+def _growth(size: Size, backend: str, precision: str, threads: int) -> float:
     torch.set_num_threads(threads)
     cpu = torch.device("cpu")
     forward_backward(Size(2, 4, 64, 64), backend, precision, cpu)()  # loads libraries and starts threads
-    size = Size(batch, n, nonterminals, preterminals, lengths and tuple(lengths))
-    try:
-        step = forward_backward(size, backend, precision, cpu)
-        _forget_peak()
-        before = _resident_peak()
-        step()
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return OUT_OF_MEMORY
-    print(_resident_peak() - before)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_child(sys.argv[1]))
+    step = forward_backward(size, backend, precision, cpu)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+    before = _resident_peak()
+    step()
+    return float(_resident_peak() - before)
