@@ -3,9 +3,11 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from simplepcfg.errors import InputError
@@ -283,7 +285,7 @@ def check_probabilities(name: str, tensor: Tensor) -> None:
         )
 
 
-def _host_values(tensor: Tensor) -> Any:
+def _host_values(tensor: Tensor) -> NDArray[np.floating] | None:
     """Return the values of a floating-point tensor on a CPU as NumPy's array, or None where none can be read."""
     if tensor.device.type != "cpu" or not tensor.is_floating_point():
         return None

@@ -5,10 +5,12 @@ The operators check values, choose the backend and read the lengths when they ru
 computes the same and costs less on the host.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.library import CustomOpDef
 
 from simplepcfg.ops.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.autograd_context import Context
@@ -29,6 +31,17 @@ from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 # The handle of the chart is hidden state, which a CUDA graph that a compiler captures would not keep alive.
 _TAGS = (torch.Tag.cudagraph_unsafe,)
 _BACKENDS = ("torch", "triton")
+# The arguments that all operators have, in the order of InsideTensors.
+_GIVEN = (
+    "Tensor log_emissions, Tensor root, Tensor left, Tensor right, Tensor? span_bonus, Tensor? lengths, "
+    "str? precision, str backend"
+)
+
+
+def _operator(
+    name: str, schema: str, tags: tuple[torch.Tag, ...] = ()
+) -> Callable[[Callable[..., object]], CustomOpDef]:
+    return torch.library.custom_op(f"simplepcfg::{name}", mutates_args=(), schema=schema, tags=tags)
 
 
 def operator_inside(backend: str, arguments: InsideArguments) -> Tensor:
@@ -46,59 +59,31 @@ def operator_span_marginals(backend: str, arguments: InsideArguments) -> tuple[T
     return log_z, marginals
 
 
-@torch.library.custom_op("simplepcfg::inside", mutates_args=(), tags=_TAGS)
-def inside_forward(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    span_bonus: Tensor | None,
-    lengths: Tensor | None,
-    precision: str | None,
-    backend: str,
-    save: bool,
-) -> tuple[Tensor, Tensor]:
+@_operator("inside", f"({_GIVEN}, bool save) -> (Tensor, Tensor)", tags=_TAGS)
+def inside_forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     """Compute log Z [B] and the handle of the chart; InputError if a value is wrong."""
-    given = InsideTensors(log_emissions, root, left, right, span_bonus, lengths).arguments(precision)
-    return forward_chart(resolve_backend(backend, log_emissions, _BACKENDS), check_values(given), save)
+    *tensors, precision, backend, save = inputs
+    given = check_values(InsideTensors(*tensors).arguments(precision))
+    return forward_chart(resolve_backend(backend, given.log_emissions, _BACKENDS), given, save)
 
 
-@torch.library.custom_op("simplepcfg::inside_backward", mutates_args=(), tags=_TAGS)
-def inside_backward(
-    grad: Tensor,
-    handle: Tensor,
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    span_bonus: Tensor | None,
-    lengths: Tensor | None,
-    precision: str | None,
-    backend: str,
-    needs: list[bool],
-) -> list[Tensor]:
+@_operator("inside_backward", f"(Tensor grad, Tensor handle, {_GIVEN}, bool[] needs) -> Tensor[]", tags=_TAGS)
+def inside_backward(*inputs: Any) -> list[Tensor]:
     """Compute those gradients of log_emissions, root, the stacked rules and span_bonus that ``needs`` asks for."""
-    batch, n, _ = log_emissions.shape
-    given = InsideTensors(log_emissions, root, left, right, span_bonus, check_lengths(lengths, batch, n))
-    name = resolve_backend(backend, log_emissions, _BACKENDS)
+    grad, handle, *tensors, precision, backend, needs = inputs
+    given = InsideTensors(*tensors)
+    given = given._replace(lengths=check_lengths(given.lengths, *given.log_emissions.shape[:2]))
+    name = resolve_backend(backend, given.log_emissions, _BACKENDS)
     gradients = backward_chart(name, given, precision, handle, grad, needs)
     return [gradient for gradient in gradients if gradient is not None]
 
 
-@torch.library.custom_op("simplepcfg::span_marginals", mutates_args=())
-def span_marginals_forward(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    span_bonus: Tensor | None,
-    lengths: Tensor | None,
-    precision: str | None,
-    backend: str,
-) -> tuple[Tensor, Tensor]:
+@_operator("span_marginals", f"({_GIVEN}) -> (Tensor, Tensor)")
+def span_marginals_forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     """Compute log Z [B] and the marginal of each span [B, n + 1, n + 1]; InputError if a value is wrong."""
-    given = check_values(InsideTensors(log_emissions, root, left, right, span_bonus, lengths).arguments(precision))
-    return chart_span_marginals(resolve_backend(backend, log_emissions, _BACKENDS), given)
+    *tensors, precision, backend = inputs
+    given = check_values(InsideTensors(*tensors).arguments(precision))
+    return chart_span_marginals(resolve_backend(backend, given.log_emissions, _BACKENDS), given)
 
 
 @span_marginals_forward.register_fake

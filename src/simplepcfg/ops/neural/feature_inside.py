@@ -1,7 +1,5 @@
 """The inside algorithm for rules that are softmaxes of products of features, without storing the rules' gradient."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -90,12 +88,10 @@ class _FeatureInside(torch.autograd.Function):
         needs = ctx.needs_input_grad[:6]
         if torch.is_grad_enabled():
 
-            def naive(log_emissions: Tensor, root: Tensor, *others: Any) -> Tensor:
-                *features, span_bonus = others
-                rules = naive_rule_probabilities(*features, least=ctx.least)
-                left, right = (each.to(log_emissions.dtype) for each in rules)
-                arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, None)
-                return log_einsum_exp_inside(arguments)
+            def naive(words: Tensor, root: Tensor, up: Tensor, left: Tensor, right: Tensor, bonus: Tensor) -> Tensor:
+                rules = naive_rule_probabilities(up, left, right, least=ctx.least)
+                left, right = (each.to(words.dtype) for each in rules)
+                return log_einsum_exp_inside(InsideArguments(words, root, left, right, lengths, bonus, None))
 
             return *differentiable_gradients(naive, given, needs, grads), None, None, None
         chart, both, features = ctx.chart, ctx.both, given[2:5]
