@@ -19,9 +19,9 @@ from simplepcfg.grammars import (
     SimpleGrammar,
 )
 from simplepcfg.grammars.kept import Kept
-from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
 from simplepcfg.inference.run import load
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
+from simplepcfg.ops.tensor_fields import bytes_in_float64, in_float64
 from tiny_runs import make_tiny_run
 
 # Preterminal 0 says word 1 surely, but no rule leads to it; preterminal 1 says it with e^-120, and word 2 otherwise.

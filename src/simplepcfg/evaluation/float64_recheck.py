@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars import Grammar
-from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
+from simplepcfg.ops.tensor_fields import bytes_in_float64, in_float64
 from simplepcfg.runs.memory import available_memory, physical_memory
 
 # The rules in float64 may take 1 / 4 of the machine's memory, or of the free memory of a GPU.

@@ -20,11 +20,11 @@ from simplepcfg.grammars.prefix import (
     surprisal_parts,
     surprisals,
 )
-from simplepcfg.grammars.tensor_fields import described, with_tensors
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.trees import entropy_of_weights, kl_of_weights
 from simplepcfg.ops.mbr import best_trees
+from simplepcfg.ops.tensor_fields import described, with_tensors
 from simplepcfg.ops.trees import LabelledTree, Trees
 
 

@@ -67,10 +67,11 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return sentences.log_emissions, self.root, self.rules
 
     def _arguments(self, sentences: Sentences) -> DenseArguments:
-        return check_dense_arguments(*self._inputs(sentences), **sentences.options)
+        return check_dense_arguments(*self._inputs(sentences), sentences.lengths, sentences.span_bonus)
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
-        return dense_inside(*self._inputs(sentences), **sentences.options, backend=self.backend)
+        given = self._inputs(sentences)
+        return dense_inside(*given, lengths=sentences.lengths, span_bonus=sentences.span_bonus, backend=self.backend)
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = requires_graph(*self._inputs(sentences), sentences.span_bonus)
@@ -113,7 +114,8 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return dense_entropy(self._arguments(sentences))
 
     def _kl_divergence(self, sentences: Sentences, other: Algorithms[object, object], theirs: Sentences) -> Tensor:
-        q = check_dense_arguments(theirs.log_emissions, *other._dense_rules(), **sentences.options)
+        rules = (theirs.log_emissions, *other._dense_rules())
+        q = check_dense_arguments(*rules, sentences.lengths, sentences.span_bonus)
         return dense_kl(self._arguments(sentences), q)
 
     def _dense_rules(self) -> tuple[Tensor, Tensor]:

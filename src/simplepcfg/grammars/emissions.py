@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars.tensor_fields import described
 from simplepcfg.ops.arguments import lengths_tensor
 from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
+from simplepcfg.ops.tensor_fields import described
 
 
 class Emissions(Protocol):

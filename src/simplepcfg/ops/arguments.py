@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,19 +13,13 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autograd_context import recordable, requires_graph
 from simplepcfg.ops.products import check_precision
+from simplepcfg.ops.tensor_fields import with_tensors
 
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3
 # Shapes, dtypes and precisions that were right and need no conversion, so that recurring calls are checked quickly.
 _RIGHT_LAYOUTS: set[tuple[object, ...]] = set()
 LAYOUTS = 1024
-
-
-class SentenceOptions(TypedDict):
-    """Keyword arguments that describe the sentences of a batch."""
-
-    lengths: Tensor | None
-    span_bonus: Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +38,6 @@ class Sentences:
         if lengths is not None:
             lengths = lengths_tensor(lengths, log_emissions.shape[0])
         return cls(log_emissions, lengths, span_bonus)
-
-    @property
-    def options(self) -> SentenceOptions:
-        """The lengths and span bonuses as keyword arguments."""
-        return {"lengths": self.lengths, "span_bonus": self.span_bonus}
 
     def last_posts(self) -> tuple[Tensor, Tensor]:
         """Return indices of each sentence and of its end in a tensor [B, n + 1, ...]: [B] each, on the device."""
@@ -116,15 +105,7 @@ class InsideArguments:
 
 def recordable_arguments(arguments: InsideArguments) -> InsideArguments:
     """Return the arguments with ``recordable`` tensors, which autograd can save."""
-    return replace(
-        arguments,
-        log_emissions=recordable(arguments.log_emissions),
-        root=recordable(arguments.root),
-        left=recordable(arguments.left),
-        right=recordable(arguments.right),
-        lengths=recordable(arguments.lengths),
-        span_bonus=recordable(arguments.span_bonus),
-    )
+    return with_tensors(arguments, recordable)
 
 
 class Needs(NamedTuple):

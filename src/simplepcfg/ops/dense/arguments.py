@@ -56,11 +56,6 @@ class DenseArguments:
             None if self.span_bonus is None else self.span_bonus[rows],
         )
 
-    def double(self) -> "DenseArguments":
-        """Return the arguments in float64."""
-        bonus = None if self.span_bonus is None else self.span_bonus.double()
-        return DenseArguments(self.log_emissions.double(), self.root.double(), self.rules.double(), self.lengths, bonus)
-
 
 def check_dense_arguments(
     log_emissions: Tensor,

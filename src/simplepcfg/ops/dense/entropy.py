@@ -9,16 +9,16 @@ import math
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import recordable, recording
+from simplepcfg.ops.autograd_context import leaf, recordable, recording, requires_graph
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
 from simplepcfg.ops.dense.scaled import scaled_dense_inside
-from simplepcfg.ops.entropy.derivations import log_ratio
+from simplepcfg.ops.entropy.derivations import check_same_shapes, divergence, log_ratio
 from simplepcfg.ops.entropy.differentiable import usable_scores
 from simplepcfg.ops.entropy.trees import refuse_long_sentences, weights_of_whole_sentences
 from simplepcfg.ops.logs import safe_log
+from simplepcfg.ops.tensor_fields import in_float64
 
 # Every sentence has counts of its own; those of so many rules are held at a time.
 COUNTS_AT_ONCE = 1 << 22
@@ -31,7 +31,7 @@ def dense_entropy(arguments: DenseArguments) -> Tensor:
     A span bonus is part of the weight. A sentence without a derivation has -inf. The result is differentiable if a rule
     requires gradients.
     """
-    given = arguments.double()  # differences of log-probabilities lose digits
+    given = in_float64(arguments)  # differences of log-probabilities lose digits
     scores = DenseArguments(given.log_emissions, safe_log(given.root), safe_log(given.rules), None, given.span_bonus)
     log_z, expected = _expected_scores(given, scores)
     return (log_z - expected).masked_fill(log_z == -math.inf, -math.inf)
@@ -45,14 +45,9 @@ def dense_kl(p: DenseArguments, q: DenseArguments) -> Tensor:
     that p uses in the sentence, −inf if the sentence has no derivation under p. Differentiable if a rule requires
     gradients. InputError if the shapes of p and q differ.
     """
-    for name in ("log_emissions", "root", "rules"):
-        one, other = (list(getattr(side, name).shape) for side in (p, q))
-        if one != other:
-            raise InputError(
-                f"{name} has shape {one} in p and {other} in q; derivations can be compared between grammars of the "
-                "same symbols only"
-            )
-    p, q = p.double(), q.double()
+    ours, theirs = (p.log_emissions, p.root, p.rules), (q.log_emissions, q.root, q.rules)
+    check_same_shapes(("log_emissions", "root", "rules"), ours, theirs)
+    p, q = in_float64(p), in_float64(q)
     scores = DenseArguments(
         log_ratio(p.log_emissions, q.log_emissions),
         log_ratio(safe_log(p.root), safe_log(q.root)),
@@ -61,17 +56,13 @@ def dense_kl(p: DenseArguments, q: DenseArguments) -> Tensor:
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expected_scores(p, scores)
-    log_q = scaled_dense_inside(q)
-    endless = (log_q == -math.inf) | (expected == math.inf)
-    gap = log_q.masked_fill(endless, 0.0) - log_p.masked_fill(endless, 0.0)
-    divergence = (gap + expected.masked_fill(endless, 0.0)).masked_fill(endless, math.inf)
-    return divergence.masked_fill(log_p == -math.inf, -math.inf)
+    return divergence(log_p, scaled_dense_inside(q), expected)
 
 
 def _expected_scores(given: DenseArguments, scores: DenseArguments) -> tuple[Tensor, Tensor]:
     """Compute log Z and the expected score of a derivation, [B] each; ``scores`` has a score in place of each value."""
     tensors = [t for side in (given, scores) for t in (side.log_emissions, side.root, side.rules, side.span_bonus)]
-    in_graph = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    in_graph = requires_graph(*tensors)
     sentences = torch.arange(given.sizes[0], device=given.log_emissions.device)
     size = given.rules[0].numel() if given.batched_rules else given.rules.numel()
     parts = [
@@ -88,17 +79,13 @@ def _expected_scores_of_some(given: DenseArguments, scores: DenseArguments, in_g
     if n == 1:
         return inside_by(given, LogProducts()), given.log_emissions.new_zeros(batch)
 
-    def variable(value: Tensor) -> Tensor:
-        value = recordable(value)
-        return value if in_graph and value.requires_grad else value.detach().requires_grad_()
-
     root, rules, bonus = given.root.expand(batch, -1), given.rules.expand(batch, -1, -1, -1), given.span_bonus
     with recording():
-        emissions, root, rules = variable(given.log_emissions), variable(root), variable(rules)
+        emissions, root, rules = (leaf(recordable(each), in_graph) for each in (given.log_emissions, root, rules))
         ones = torch.ones_like(emissions[0, 0, 0])
         terms = [(emissions, ones, scores.log_emissions), (root, root, scores.root), (rules, rules, scores.rules)]
         if bonus is not None and scores.span_bonus is not None:
-            bonus = variable(bonus)
+            bonus = leaf(recordable(bonus), in_graph)
             terms.append((bonus, ones, scores.span_bonus))
         own = DenseArguments(emissions, root, rules, given.lengths, bonus)
         log_z = inside_by(own, LogProducts()) if in_graph else scaled_dense_inside(own)

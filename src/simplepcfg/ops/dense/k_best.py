@@ -17,6 +17,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import Best, inside_cells
+from simplepcfg.ops.tensor_fields import in_float64
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.ops.viterbi.k_best import raised_recursion_limit
 
@@ -42,7 +43,7 @@ def dense_k_best(arguments: DenseArguments, k: int) -> list[list[LabelledTree]]:
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one tree")
-    given = arguments.double()
+    given = in_float64(arguments)
     _, n, _, _ = given.sizes
     cells, root, rules = inside_cells(given, Best()), given.root.log(), given.rules.log()
     trees = []

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import recordable, recording
+from simplepcfg.ops.autograd_context import leaf, recordable, recording
 from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.scaled import FilledChart, Gradients
+from simplepcfg.ops.tensor_fields import with_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,11 @@ def dense_span_marginals(
     if not create_graph and backend in ("auto", "torch"):
         return _log_z_and_gradients(arguments, Wanted(marginals=marginals))[0], marginals
     with recording():
-        emissions, root, rules = map(recordable, (arguments.log_emissions, arguments.root, arguments.rules))
+        given = with_tensors(arguments, recordable)
         # The marginals are the gradient with respect to the bonus; one that is part of the caller's graph stays in it.
-        bonus = marginals.clone() if arguments.span_bonus is None else recordable(arguments.span_bonus)
-        bonus = bonus if create_graph and bonus.requires_grad else bonus.detach().requires_grad_()
-        lengths = recordable(arguments.lengths)
-        log_z = dense_inside(emissions, root, rules, lengths=lengths, span_bonus=bonus, backend=backend)
+        bonus = leaf(marginals.clone() if given.span_bonus is None else given.span_bonus, create_graph)
+        rules = (given.log_emissions, given.root, given.rules)
+        log_z = dense_inside(*rules, lengths=given.lengths, span_bonus=bonus, backend=backend)
         if n > 1:  # a sentence of one word has no span that counts
             (marginals,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=create_graph, materialize_grads=True)
     return (log_z if create_graph else log_z.detach()), marginals

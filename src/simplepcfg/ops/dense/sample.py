@@ -14,6 +14,7 @@ from simplepcfg.ops.dense.trees import as_children, with_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick_from_logs
 from simplepcfg.ops.sample.lengths import check_kept, check_request
+from simplepcfg.ops.tensor_fields import in_float64
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees
 
 BACKENDS = ("naive", "torch")
@@ -51,7 +52,7 @@ def dense_sample_trees(
             naive = [naive_dense_sample(arguments, row // samples, uniforms[row]) for row in range(count)]
             trees = stack_trees(naive, n, device)
         else:
-            trees = _draw_from_chart(arguments.double(), sentence, uniforms)
+            trees = _draw_from_chart(in_float64(arguments), sentence, uniforms)
     return with_log_probabilities(arguments, sentence, trees).view(batch, samples)
 
 

@@ -10,6 +10,7 @@ from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
+from simplepcfg.ops.tensor_fields import in_float64
 
 # Of log_emissions, root and rules; None where it is not wanted.
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -29,7 +30,7 @@ class FilledChart:
         ):
             self.rows = self.chart.out_of_range.nonzero().squeeze(1)
             self.chart.drop_out_of_range_sentences()
-            self.second = DenseChart(arguments.of_sentences(self.rows).double())
+            self.second = DenseChart(in_float64(arguments.of_sentences(self.rows)))
             log_z[self.rows] = self.second.fill()
         self.log_z = log_z.to(arguments.log_emissions.dtype)
 

@@ -1,6 +1,7 @@
 """Entropy and KL divergence of labelled derivations, from log Z and expected log-probabilities of rules."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -34,7 +35,7 @@ def derivation_entropy(rules: SimpleRules, sentences: Sentences, *, backend: str
         given.span_bonus,
     )
     log_z, expected = _expectation(given, scores, backend)
-    return _where_possible(log_z, log_z.double() - expected)
+    return (log_z.double() - expected).masked_fill(log_z == -math.inf, -math.inf)
 
 
 @without_autocast
@@ -61,12 +62,7 @@ def derivation_kl(
         InputError: if the shapes of p and q differ.
     """
     ours, theirs = (sentences.log_emissions, *rules.tensors), (other_sentences.log_emissions, *other_rules.tensors)
-    for name, one, other in zip(("log_emissions", "root", "left", "right"), ours, theirs, strict=True):
-        if one.shape != other.shape:
-            raise InputError(
-                f"{name} has shape {list(one.shape)} in p and {list(other.shape)} in q; derivations can be compared "
-                "between grammars of the same symbols only"
-            )
+    check_same_shapes(("log_emissions", "root", "left", "right"), ours, theirs)
     first = _centred(check_arguments(rules, sentences))
     second = _centred(check_arguments(other_rules, other_sentences))
     scores = Scores(
@@ -77,11 +73,25 @@ def derivation_kl(
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expectation(first, scores, backend, second)
-    log_q = inside_of(second, backend)
+    return divergence(log_p, inside_of(second, backend), expected)
+
+
+def check_same_shapes(names: Sequence[str], p: Sequence[Tensor], q: Sequence[Tensor]) -> None:
+    """Raise InputError unless the tensors of two grammars have the same shapes."""
+    for name, one, other in zip(names, p, q, strict=True):
+        if one.shape != other.shape:
+            raise InputError(
+                f"{name} has shape {list(one.shape)} in p and {list(other.shape)} in q; derivations can be compared "
+                "between grammars of the same symbols only"
+            )
+
+
+def divergence(log_p: Tensor, log_q: Tensor, expected: Tensor) -> Tensor:
+    """Compute log Z_q − log Z_p + E_p[log p − log q] in float64; ±inf as ``derivation_kl`` says."""
     endless = (log_q == -math.inf) | (expected == math.inf)
     gap = log_q.double().masked_fill(endless, 0.0) - log_p.double().masked_fill(endless, 0.0)
-    divergence = (gap + expected.masked_fill(endless, 0.0)).masked_fill(endless, math.inf)
-    return _where_possible(log_p, divergence)
+    finite = gap + expected.masked_fill(endless, 0.0)
+    return finite.masked_fill(endless, math.inf).masked_fill(log_p == -math.inf, -math.inf)
 
 
 def _expectation(
@@ -122,8 +132,3 @@ def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
 def log_ratio(one: Tensor, other: Tensor) -> Tensor:
     """Compute log p − log q, or 0 where p is 0, because such rules are never used."""
     return (one - other).masked_fill(one == -math.inf, 0.0)
-
-
-def _where_possible(log_z: Tensor, values: Tensor) -> Tensor:
-    """Return the values, with −inf for sentences of probability 0."""
-    return values.masked_fill(log_z == -math.inf, -math.inf)

@@ -3,18 +3,21 @@
 The other questions take the arguments of ``forward`` as one value, which ``check_arguments`` makes.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import recordable, recording
+from simplepcfg.ops.autograd_context import leaf, recordable, recording
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.autograd import scaled_forward
 from simplepcfg.ops.forward.entropy import state_entropy
 from simplepcfg.ops.forward.naive import naive_forward
 from simplepcfg.ops.forward.prefixes import GrowingForward, forward_prefixes
 from simplepcfg.ops.forward.viterbi import best_states, k_best_states
+from simplepcfg.ops.tensor_fields import with_tensors
 
 __all__ = [
     "ForwardArguments",
@@ -81,12 +84,10 @@ def state_marginals(
         with respect to the log-emissions.
     """
     with recording():
-        leaf = recordable(given.log_emissions)
-        leaf = leaf if create_graph and leaf.requires_grad else leaf.detach().requires_grad_()
-        factors = tuple(map(recordable, given.factors))
-        own = ForwardArguments(leaf, recordable(given.start), factors, recordable(given.lengths), given.precision)
+        own = with_tensors(given, recordable)
+        own = replace(own, log_emissions=leaf(own.log_emissions, create_graph))
         log_z = _log_p(own, backend)
-        (marginals,) = torch.autograd.grad(log_z.sum(), leaf, create_graph=create_graph)
+        (marginals,) = torch.autograd.grad(log_z.sum(), own.log_emissions, create_graph=create_graph)
     return (log_z, marginals) if create_graph else (log_z.detach(), marginals)
 
 

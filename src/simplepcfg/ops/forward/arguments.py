@@ -1,7 +1,7 @@
 """Checked arguments of the forward algorithm."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -25,11 +25,6 @@ class ForwardArguments:
     precision: str | None
     # Whether the host may read the lengths. Within a CUDA graph they are on the device and differ between replays.
     reads_lengths: bool = True
-
-    def double(self) -> "ForwardArguments":
-        """Return the arguments in float64."""
-        start, *factors = (tensor.double() for tensor in (self.start, *self.factors))
-        return replace(self, log_emissions=self.log_emissions.double(), start=start, factors=tuple(factors))
 
     @property
     def active(self) -> Callable[[int], Tensor | None]:

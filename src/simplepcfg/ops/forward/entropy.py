@@ -15,6 +15,7 @@ from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.logs import safe_log
+from simplepcfg.ops.tensor_fields import in_float64
 
 # The number of elements of T log T that are held at a time; they do not factor even if T has low rank.
 PAIRS_AT_ONCE = 1 << 24
@@ -26,7 +27,7 @@ def state_entropy(arguments: ForwardArguments) -> Tensor:
 
     A sentence of probability 0 has −inf. The cost is S² for each word, also for low-rank transitions.
     """
-    given = arguments.double()
+    given = in_float64(arguments)
     chain = Chain.of(given)
     steps = list(chain.steps())
     known = torch.stack([step[1] for step in steps], 1)  # [B, n, S]

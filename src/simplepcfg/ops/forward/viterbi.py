@@ -6,6 +6,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import ForwardArguments
+from simplepcfg.ops.tensor_fields import in_float64
 
 # The number of log-probabilities of pairs of states, and of the k² best of each, that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
@@ -38,7 +39,7 @@ def k_best_states(given: ForwardArguments, k: int) -> tuple[Tensor, Tensor]:
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one sequence of states")
-    return _best_paths(given.double(), k)
+    return _best_paths(in_float64(given), k)
 
 
 @torch.no_grad()

@@ -1,18 +1,35 @@
 """The inside algorithm as the paper writes it, in float64: the reference that other backends are tested against."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments, float64_of_sentence
 
+Spans = dict[tuple[int, int], Tensor]
+
+
+class NaiveChart(NamedTuple):
+    """β, η and ζ of every span of one sentence, and its rules, in float64."""
+
+    n: int
+    root: Tensor  # [N]
+    left: Tensor  # [N, N + P]
+    right: Tensor
+    scale: Tensor  # [n, 1]: log of the largest emission of each word, by which β of words is divided
+    beta: Spans  # [P] of words, [N] of wider spans
+    eta: Spans
+    zeta: Spans
+
 
 def naive_inside(arguments: InsideArguments) -> Tensor:
     """Compute log Z in float64 probabilities, one sentence, span and split at a time; differentiated by autograd."""
-    batch = arguments.log_emissions.shape[0]
-    return torch.stack([_one_sentence(arguments, b) for b in range(batch)])
+    return torch.stack([_log_z(arguments, b) for b in range(arguments.sizes[0])])
 
 
-def _one_sentence(arguments: InsideArguments, b: int) -> Tensor:
+def naive_chart(arguments: InsideArguments, b: int) -> NaiveChart:
+    """Compute the chart of sentence ``b``."""
     _, n, nonterminals, _ = arguments.sizes
     if arguments.lengths is not None:
         n = int(arguments.lengths[b])
@@ -24,12 +41,9 @@ def _one_sentence(arguments: InsideArguments, b: int) -> Tensor:
     scale = torch.where(scale.isfinite(), scale, torch.zeros_like(scale))
     emit = (log_emissions - scale).exp()  # [n, P]
 
-    beta: dict[tuple[int, int], Tensor] = {}
-    eta: dict[tuple[int, int], Tensor] = {}
-    zeta: dict[tuple[int, int], Tensor] = {}
-    for i in range(n):
-        eta[i, i + 1] = left[:, nonterminals:] @ emit[i]
-        zeta[i, i + 1] = right[:, nonterminals:] @ emit[i]
+    beta: Spans = {(i, i + 1): emit[i] for i in range(n)}
+    eta: Spans = {(i, i + 1): left[:, nonterminals:] @ emit[i] for i in range(n)}
+    zeta: Spans = {(i, i + 1): right[:, nonterminals:] @ emit[i] for i in range(n)}
     for width in range(2, n + 1):
         for i in range(n - width + 1):
             j = i + width
@@ -38,8 +52,13 @@ def _one_sentence(arguments: InsideArguments, b: int) -> Tensor:
                 beta[i, j] = beta[i, j] * arguments.span_bonus[b, i, j].double().exp()
             eta[i, j] = left[:, :nonterminals] @ beta[i, j]
             zeta[i, j] = right[:, :nonterminals] @ beta[i, j]
-    z = root @ beta[0, n] if n > 1 else torch.zeros((), dtype=torch.float64, device=root.device)
+    return NaiveChart(n, root, left, right, scale, beta, eta, zeta)
+
+
+def _log_z(arguments: InsideArguments, b: int) -> Tensor:
+    chart = naive_chart(arguments, b)
+    z = chart.root @ chart.beta[0, chart.n] if chart.n > 1 else chart.root.new_zeros(())
     if z.item() == 0.0:
         # A sentence without a tree has log Z = -inf and zero gradients instead of 0/0.
         return z * 0.0 - torch.inf
-    return (z.log() + scale.sum()).to(arguments.log_emissions.dtype)
+    return (z.log() + chart.scale.sum()).to(arguments.log_emissions.dtype)

@@ -5,46 +5,29 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments, float64_of_sentence
+from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.inside.naive import naive_chart
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS
 from simplepcfg.ops.trees import LabelledTree
 
 
+@torch.no_grad()
 def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> LabelledTree:
     """Draw a tree of sentence ``b`` by the uniform numbers [2 + 3 (n − 1)] of one row of ``draw_uniforms``."""
-    _, n, nonterminals, _ = arguments.sizes
-    if arguments.lengths is not None:
-        n = int(arguments.lengths[b])
-    root, *rules = (
-        float64_of_sentence(rules.detach(), b, dims)
-        for rules, dims in ((arguments.root, 1), (arguments.left, 2), (arguments.right, 2))
-    )
-    log_emissions = arguments.log_emissions[b, :n].detach().double()
-    scale = log_emissions.amax(1, keepdim=True)
-    emit = (log_emissions - torch.where(scale.isfinite(), scale, 0.0)).exp()
-    beta: dict[tuple[int, int], Tensor] = {(i, i + 1): emit[i] for i in range(n)}
-    below: dict[tuple[int, int, int], Tensor] = {}  # (side, i, j): η, ζ
-    for width in range(1, n + 1):
-        for i in range(n - width + 1):
-            j = i + width
-            if width > 1:
-                beta[i, j] = torch.stack([below[0, i, k] * below[1, k, j] for k in range(i + 1, j)]).sum(0)
-                if arguments.span_bonus is not None:
-                    beta[i, j] = beta[i, j] * arguments.span_bonus[b, i, j].detach().double().exp()
-            columns = slice(nonterminals, None) if width == 1 else slice(0, nonterminals)
-            for side in range(2):
-                below[side, i, j] = rules[side][:, columns] @ beta[i, j]
+    chart = naive_chart(arguments, b)
+    states = len(chart.root)
 
     def choose(i: int, j: int, symbol: int, three: Tensor) -> tuple[int, int, int]:
-        weights = torch.stack([below[0, i, k][symbol] * below[1, k, j][symbol] for k in range(i + 1, j)])
+        weights = torch.stack([chart.eta[i, k][symbol] * chart.zeta[k, j][symbol] for k in range(i + 1, j)])
         k = i + 1 + draw(weights, three[0])
         children = []
-        for side, (start, end) in enumerate(((i, k), (k, j))):
-            columns = slice(nonterminals, None) if end - start == 1 else slice(0, nonterminals)
-            children.append(draw(rules[side][symbol, columns] * beta[start, end], three[1 + side]))
+        for rules, (start, end), uniform in ((chart.left, (i, k), three[1]), (chart.right, (k, j), three[2])):
+            columns = slice(states, None) if end - start == 1 else slice(0, states)
+            children.append(draw(rules[symbol, columns] * chart.beta[start, end], uniform))
         return k, children[0], children[1]
 
-    return sample_top_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)
+    top = chart.root * chart.beta[0, chart.n] if chart.n > 1 else chart.root[:0]
+    return sample_top_down(chart.n, top, uniforms, choose)
 
 
 def sample_top_down(

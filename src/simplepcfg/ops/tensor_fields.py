@@ -1,4 +1,4 @@
-"""Grammars and emissions as dataclasses: copies with other tensors in their fields, and a text with their shapes."""
+"""Dataclasses of tensors: copies with other tensors in their fields, and a text with their shapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_tensors(value: Value, change: Change, **others: object) -> Value:
 
 
 def in_float64(value: Value) -> Value:
-    """Return the same grammar in float64, emissions included; its matrix products are then in float64 as well."""
+    """Return the same grammar or arguments in float64; matrix products are then in float64 as well."""
     nested: dict[str, object] = {
         field.name: in_float64(part)
         for field in fields(cast(Any, value))
