@@ -80,12 +80,8 @@ class SurprisalParts(NamedTuple):
 def surprisal_parts(states: PrefixTable, log_emissions: Tensor, lengths: Tensor | None = None) -> SurprisalParts:
     """Split surprisals into a syntactic and a lexical part; docs/conventions/surprisal.md proves that they add up.
 
-    Both are inf for an impossible word and what follows it, and 0 beyond the length.
-
-    Args:
-        states: what follows each prefix of the sentences.
-        log_emissions: of the same sentences, [B, n, P]; log-probabilities, hence at most 0.
-        lengths: of the sentences, [B]; None where all have n words.
+    ``states`` say what follows each prefix of the sentences, whose ``log_emissions`` [B, n, P] are at most 0. Both
+    parts are inf for an impossible word and what follows it, and 0 beyond the length.
     """
     with torch.no_grad():
         batch, n, preterminals = log_emissions.shape

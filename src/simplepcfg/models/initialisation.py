@@ -28,14 +28,11 @@ def set_initial_logit_std(
 ) -> None:
     """Draw embeddings, and scale layers and gains, so that every logit f(w) · u has about this standard deviation.
 
-    Args:
-        model: the model, whose other weights are initialised already.
-        deviation: the standard deviation of the logits.
-        inputs: tables w that only networks read. Where the networks have RMS normalisation, their gains set the scale
-            of the features, and the scale of such a table only sets how fast its directions change in training.
-        outputs: tables u that are one side of a logit themselves.
-        words: the standard deviation of emission logits, with their network and their table of words, where it is
-            another.
+    ``inputs`` are tables w that only networks read. Where the networks have RMS normalisation, their gains set the
+    scale of the features, and the scale of such a table only sets how fast its directions change in training.
+    ``outputs`` are tables u that are one side of a logit themselves. ``words`` has the standard deviation of emission
+    logits, where it is another, with their network and their table of words. Other weights of the model are initialised
+    already.
     """
     rms_norm = any(isinstance(module, FeatureNorm) for module in model.modules())
     for module in model.modules():
@@ -65,20 +62,12 @@ def initialise_dedicated_preterminals(
     nonterminals are alike, however much preterminals differ. With dedicated preterminals each nonterminal has words of
     its own, as the state of a hidden Markov model has.
 
-    `below` gets the weights of `above` with the two halves of its input exchanged, so that the logit of a parent is
-    large for a child whose embedding resembles the parent's with its halves exchanged. The embeddings of preterminals
-    are then rotated towards such embeddings of their nonterminals; bisection finds the angle that gives the share.
-
-    Args:
-        parents: ``[N, D]``, the embeddings that `above` reads.
-        children: ``[N + P, D]``, the embeddings that `below` reads; the last P rows are preterminals and are
-            overwritten. Both may be views of one table.
-        above: the network of parents.
-        below: the network of left children, which is overwritten.
-        share: the share of each nonterminal's left probability, between 0 and 1.
-
-    Returns:
-        The cosine of the rotation, which is 1 where the share cannot be reached.
+    `above` reads the embeddings of parents [N, D], `below` those of children [N + P, D], the last P of which are
+    preterminals and are overwritten; both may be views of one table. `below` gets the weights of `above` with the two
+    halves of its input exchanged, so that the logit of a parent is large for a child whose embedding resembles the
+    parent's with its halves exchanged. The embeddings of preterminals are then rotated towards such embeddings of their
+    nonterminals; bisection finds the angle that gives the share. Returns its cosine, which is 1 where the share cannot
+    be reached.
     """
     if parents.is_meta:  # The model is built for its shapes alone.
         return 1.0

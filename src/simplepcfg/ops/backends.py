@@ -15,15 +15,9 @@ KERNELS = ("triton",)
 
 
 def resolve_backend(backend: str, like: Tensor, known: Iterable[str]) -> str:
-    """Return the name of the backend to use.
+    """Return the backend to use: the named one of ``known``, or with "auto" the fastest on the device of ``like``.
 
-    Args:
-        backend: a name, or "auto" for the fastest backend on the device of ``like``.
-        like: a tensor on the device where the operation will run.
-        known: the names that the operation supports.
-
-    Raises:
-        InputError: if the name is unknown, or if the backend cannot run on that device.
+    Raises InputError if the name is unknown, or if the backend cannot run on that device.
     """
     if backend == "auto":
         return default_backend(like)

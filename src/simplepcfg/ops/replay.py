@@ -46,17 +46,12 @@ def replayed(
 ) -> Results:
     """Compute ``function`` of the arguments, by replaying a CUDA graph of it if their shapes recur.
 
-    Args:
-        graphs: the result of ``usable_graphs``.
-        question: whatever determines the computation besides the tensors: its name and its settings.
-        function: computes tensors from tensors; see ``Function``. It must not wait for the device, read a value on the
-            host or modify its arguments. It is called with one argument for each one here: a tensor, None, or for
-            ``RecurringTensors`` a tuple of tensors.
-        arguments: tensors, on the device or in pinned memory of the host.
-        room: the estimated number of bytes that the function allocates.
+    ``graphs`` come from ``usable_graphs``. ``question`` is whatever determines the computation besides the tensors: its
+    name and its settings. ``function``, see ``Function``, must not wait for the device, read a value on the host or
+    modify its arguments: a tensor, None, or for ``RecurringTensors`` a tuple of tensors, each on the device or in
+    pinned memory of the host. ``room`` is the estimated number of bytes that it allocates.
 
-    Returns:
-        New tensors, equal bit for bit whether the function was replayed or not. They have no gradient.
+    Returns new tensors without gradients, equal bit for bit whether the function was replayed or not.
     """
     shapes = tuple(map(_layout, arguments))
     shape: Key = (question, shapes)

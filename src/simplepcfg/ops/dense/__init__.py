@@ -34,20 +34,13 @@ def dense_inside(
     span_bonus: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """Compute the log partition function of each sentence: log of the summed probability of its trees, in nats.
+    """Compute the log partition function of each sentence: log of the summed probability of its trees, in nats, [B].
 
-    Args:
-        log_emissions: ``[B, n, P]``, log emit[T, w_i] of every preterminal at every position; -inf is allowed.
-        root: ``[N]`` or ``[B, N]``, probabilities of S → A.
-        rules: ``[N, S, S]`` or ``[B, N, S, S]`` with S = N + P, probabilities of A → B C at [A, B, C]; nonterminals
-            come first, then preterminals. Each A's sum to 1 over all pairs.
-        lengths: ``[B]``, the sentences' lengths where they differ; what lies beyond is never read.
-        span_bonus: ``[B, n + 1, n + 1]``, a log-weight for every tree that has the span (i, j), of width 2 or
-            more; -inf forbids the span. The gradient by it is the span's marginal.
-        backend: ``auto``, or one of ``BACKENDS``.
+    The arguments are those of ``inside``, but ``rules``, ``[N, S, S]`` or ``[B, N, S, S]`` with S = N + P, are
+    probabilities of A → B C at [A, B, C]; nonterminals come first, then preterminals. Each A's sum to 1 over all pairs.
 
-    A sentence of one word has no tree, hence -inf. Gradients reach every tensor argument; a sentence whose
-    probability is 0 gives zero gradients. See README.md in this folder.
+    A sentence of one word has no tree, hence -inf. Gradients reach every tensor argument; a sentence whose probability
+    is 0 gives zero gradients. See README.md in this folder.
 
     >>> import torch
     >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal, which emits its word with p = 1

@@ -32,14 +32,9 @@ TOP = -1
 @without_autocast
 @torch.no_grad()
 def dense_k_best(arguments: DenseArguments, k: int) -> list[list[LabelledTree]]:
-    """Find the k most probable labelled trees of each sentence, in float64.
+    """Find up to k most probable labelled trees of each sentence, the most probable first, in float64.
 
-    Returns:
-        For each sentence a list of up to k trees, the most probable first. Equally probable trees are ordered by their
-        splits, then by their symbols.
-
-    Raises:
-        InputError: if k is less than 1.
+    Equally probable trees are ordered by their splits, then by their symbols. Raises InputError if k is less than 1.
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one tree")

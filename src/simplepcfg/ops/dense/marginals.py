@@ -41,17 +41,10 @@ class DenseRuleCounts:
 def dense_span_marginals(
     arguments: DenseArguments, *, backend: str = "auto", create_graph: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Compute the marginal probability of each span, given the sentence.
+    """Compute the log partition function [B] and the marginal probability of each span, given the sentence.
 
-    Args:
-        arguments: of ``dense_inside``.
-        backend: as in ``dense_inside``.
-        create_graph: whether the marginals can be differentiated.
-
-    Returns:
-        ``(log_z, marginals)``: ``[B]``, and ``[B, n + 1, n + 1]`` with the probability that the tree of the sentence
-        contains the span (i, j), of width 2 or more; other entries are 0. The marginals of a sentence sum to n − 1, or
-        to 0 if the sentence has probability 0.
+    The marginals are ``[B, n + 1, n + 1]``, as those of ``span_marginals``; ``backend`` is that of ``dense_inside``,
+    and ``create_graph`` says whether the marginals can be differentiated.
     """
     batch, n, _, _ = arguments.sizes
     marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)

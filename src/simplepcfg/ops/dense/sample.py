@@ -30,12 +30,9 @@ def dense_sample_trees(
 ) -> Trees:
     """Draw independent labelled trees of each sentence from their posterior distribution, by a chart in float64.
 
-    Returns:
-        ``Trees`` with leading dimensions [B, samples]. Their log-probabilities are log p(words, tree), and
-        differentiable. A sentence of one word, or of probability 0, has no tree.
-
-    Raises:
-        InputError: if ``samples`` is less than 1, or the backend is not "auto", "naive" or "torch".
+    Returns ``Trees`` with leading dimensions [B, samples]; their log-probabilities are log p(words, tree), and
+    differentiable. A sentence of one word, or of probability 0, has no tree. Raises InputError if ``samples`` is less
+    than 1, or the backend is not "auto", "naive" or "torch".
     """
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")

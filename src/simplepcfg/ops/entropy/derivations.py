@@ -49,17 +49,10 @@ def derivation_kl(
 ) -> Tensor:
     """Compute KL(p ‖ q) between the derivations of each sentence under two grammars with the same symbols.
 
-    Args:
-        rules, sentences: those of p.
-        other_rules, other_sentences: those of q: the same sentences under its emissions, with the same span bonus.
-
-    Returns:
-        ``[B]`` in float64, in nats: log Z_q − log Z_p + E_p[log p − log q]. +inf if q gives probability 0 to a rule
-        that p uses in the sentence, −inf if the sentence has no derivation under p. Differentiable if a rule requires
-        gradients.
-
-    Raises:
-        InputError: if the shapes of p and q differ.
+    The other rules and sentences are those of q: the same sentences under its emissions, with the same span bonus.
+    Returns ``[B]`` in float64, in nats: log Z_q − log Z_p + E_p[log p − log q]. +inf if q gives probability 0 to a rule
+    that p uses in the sentence, −inf if the sentence has no derivation under p. Differentiable if a rule requires
+    gradients. Raises InputError if the shapes of p and q differ.
     """
     ours, theirs = (sentences.log_emissions, *rules.tensors), (other_sentences.log_emissions, *other_rules.tensors)
     check_same_shapes(("log_emissions", "root", "left", "right"), ours, theirs)

@@ -21,15 +21,11 @@ MOST_WORDS = 9
 
 @without_autocast
 def tree_log_weights(rules: SimpleRules, sentences: Sentences) -> Tensor:
-    """Compute the log-weight of every unlabelled binary tree of each sentence, summed over labels.
+    """Compute the log-weight of every unlabelled binary tree of each sentence, summed over labels: [B, trees].
 
-    Returns:
-        ``[B, number of trees of n words]``, differentiable. Trees are ordered by the split of the root, then by the
-        left subtree, then by the right subtree; the rows of shorter sentences are padded with −inf. Each subtree is
-        computed once and shared by all trees that contain it.
-
-    Raises:
-        InputError: if a sentence has more than ``MOST_WORDS`` words.
+    Trees of n words are ordered by the split of the root, then by the left subtree, then by the right subtree; the rows
+    of shorter sentences are padded with −inf. Each subtree is computed once and shared by all trees that contain it.
+    Raises InputError if a sentence has more than ``MOST_WORDS`` words.
     """
     arguments = check_arguments(rules, sentences)
     batch, n, nonterminals, _ = arguments.sizes

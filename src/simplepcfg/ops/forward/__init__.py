@@ -72,16 +72,10 @@ def forward(
 def state_marginals(
     given: ForwardArguments, *, backend: str = "auto", create_graph: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Compute the marginal probability of each state at each word, given the sentence.
+    """Compute log p of each sentence, ``[B]``, and the marginal probability of each state at each word, ``[B, n, S]``.
 
-    Args:
-        given: the arguments of ``forward``, checked.
-        backend: as in ``forward``.
-        create_graph: whether the marginals can be differentiated.
-
-    Returns:
-        ``(log_z, marginals)``: the log-probability of each sentence ``[B]``, and ``[B, n, S]``, the gradient of log p
-        with respect to the log-emissions.
+    The latter is the gradient of log p with respect to the log-emissions. ``backend`` is that of ``forward``, and
+    ``create_graph`` says whether the marginals can be differentiated.
     """
     with recording():
         own = with_tensors(given, recordable)

@@ -29,13 +29,9 @@ def best_states(given: ForwardArguments) -> tuple[Tensor, Tensor]:
 def k_best_states(given: ForwardArguments, k: int) -> tuple[Tensor, Tensor]:
     """Find the k most probable sequences of states of each sentence.
 
-    Returns:
-        ``(states, log_probabilities)``: ``[B, k, n]``, best first, −1 beyond the end of a sentence; and log p(words,
-        states), ``[B, k]`` in float64. If there are fewer than k sequences, the rest have −1 and −inf. The cost is S²
-        for each word, also for low-rank transitions.
-
-    Raises:
-        InputError: if k is less than 1.
+    Returns ``(states, log_probabilities)``: ``[B, k, n]``, best first, −1 beyond the end of a sentence; and log
+    p(words, states), ``[B, k]`` in float64. If there are fewer than k sequences, the rest have −1 and −inf. The cost is
+    S² for each word, also for low-rank transitions. Raises InputError if k is less than 1.
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one sequence of states")

@@ -42,18 +42,9 @@ RECOMPUTED_BYTES = 128 << 20
 
 
 def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | None = None) -> Tensor:
-    """Compute log Σ_w exp(features[T] · embeddings[w]) of each preterminal T.
+    """Compute log Σ_w exp(features[T] · embeddings[w]) of each preterminal T, [P], from ``[P, D]`` and ``[V, D]``.
 
-    Args:
-        features: ``[P, D]``.
-        embeddings: ``[V, D]``.
-        precision: as in ``rule_probabilities``.
-
-    Returns:
-        ``[P]``.
-
-    Raises:
-        InputError: if a shape or the precision is wrong.
+    ``precision`` is that of ``rule_probabilities``. Raises InputError if a shape or the precision is wrong.
 
     >>> log_normaliser(torch.zeros(2, 3), torch.zeros(4, 3)).exp()
     tensor([4., 4.])
@@ -67,19 +58,11 @@ def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | Non
 def emission_log_probabilities(
     features: Tensor, embeddings: Tensor, rows: Tensor, *, precision: str | None = None
 ) -> Tensor:
-    """Compute the log-probability that each preterminal emits the given words, normalised over all words.
+    """Compute the log-probability that each preterminal emits the given words, normalised over all words: ``[..., P]``.
 
-    Args:
-        features: ``[P, D]``, or ``[B, P, D]`` for features that depend on the sentence.
-        embeddings: ``[V, D]``. The logits are features[T] · embeddings[w].
-        rows: int64 ``[...]``, or ``[B, ...]`` for batched features: the row of ``embeddings`` of each word.
-        precision: "bf16" on a GPU stores operands in bfloat16 and sums in float32; see ``rule_probabilities``.
-
-    Returns:
-        ``[..., P]``, the shape of ``rows`` with one more dimension.
-
-    Raises:
-        InputError: if a shape or the precision is wrong.
+    ``features`` are ``[P, D]``, or ``[B, P, D]`` if they depend on the sentence, and ``embeddings`` ``[V, D]``; logits
+    are their products. ``rows``, int64 ``[...]`` or ``[B, ...]``, are the rows of the words in ``embeddings``.
+    ``precision`` is that of ``rule_probabilities``. Raises InputError if a shape or the precision is wrong.
 
     The normaliser and the logits of the words are computed from the same rounded operands. If they were rounded
     differently, the probabilities of all words could sum to more than 1, and training would exploit it. Shapes do not

@@ -23,17 +23,13 @@ MOST_NUMBERS = 2**31 - 1
 def exponentials_of_product(
     a: Tensor, b: Tensor, out: Tensor | None, left_out: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute exp(a bᵀ) up to a factor for each row, with the log-sum-exp of each row, on a GPU.
+    """Compute log Σ exp(a bᵀ) of each row, and exp(a bᵀ) up to a factor for each row, on a GPU.
 
-    Args:
-        a, b: ``[n, D]`` and ``[V, D]`` in bfloat16.
-        out: ``[n, V]``, if given, is filled with exp(logit − shift), where the shift depends on the row.
-        left_out: int8 ``[V]``: the columns of ``out`` that are 1 here are filled with 0 instead.
-
-    Returns:
-        ``(log_sums, factors)``, ``[n]`` each: log Σ exp(a bᵀ), and 1 / Σ exp(logit − shift), both over all columns.
-        ``out`` times the factor of its row is the softmax. The caller can apply the factors to a smaller matrix that is
-        multiplied with ``out``.
+    ``a`` and ``b`` are ``[n, D]`` and ``[V, D]`` in bfloat16. ``out`` ``[n, V]``, if given, is filled with exp(logit −
+    shift), where the shift depends on the row, and with 0 in the columns whose ``left_out``, int8 ``[V]``, is 1.
+    Returns ``(log_sums, factors)``, ``[n]`` each: the factor is 1 / Σ exp(logit − shift) over all columns, and ``out``
+    times the factor of its row the softmax. The caller can apply the factors to a smaller matrix that is multiplied
+    with ``out``.
     """
     import triton
 

@@ -13,17 +13,10 @@ from simplepcfg.ops.products import check_precision, matrix_mode, mm_wide, runs_
 
 
 def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None, least: float = LEAST) -> Tensor:
-    """Compute the softmax over B of rows[A] · columns[B].
+    """Compute the softmax over B of rows[A] · columns[B], ``[N, S]``, from ``[N, D]`` and ``[S, D]``.
 
-    Args:
-        rows, columns: ``[N, D]`` and ``[S, D]``.
-        precision, least: as in ``rule_probabilities``. In "bf16" on a GPU the result is bfloat16.
-
-    Returns:
-        ``[N, S]``, whose rows sum to 1.
-
-    Raises:
-        InputError: if a shape, the precision or ``least`` is wrong.
+    ``precision`` and ``least`` are those of ``rule_probabilities``; in "bf16" on a GPU the result is bfloat16. Raises
+    InputError if a shape, the precision or ``least`` is wrong.
 
     >>> row_softmax(torch.zeros(1, 2), torch.zeros(4, 2))
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])

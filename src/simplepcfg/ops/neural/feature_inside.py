@@ -30,17 +30,7 @@ def inside_of_features(
     precision: str | None = None,
     least: float = LEAST,
 ) -> Tensor:
-    """Compute ``inside`` for the rules ``rule_probabilities(parents, left_children, right_children)``.
-
-    Args:
-        parents: ``[N, D]``, the features of the parents.
-        left_children, right_children: ``[N + P, D]``, the features of the children.
-        least: the lowest probability of a rule, as in ``rule_probabilities``.
-
-    The other arguments are those of ``inside``.
-
-    Returns:
-        The log partition function of each sentence, ``[B]``.
+    """Compute ``inside`` for the rules ``rule_probabilities(parents, left_children, right_children)``: [B].
 
     In bfloat16 on a GPU, the backward pass computes the gradient of the rules for some parents at a time, and
     multiplies it with the features before it continues with the next ones. Otherwise the two operations run one after

@@ -30,20 +30,12 @@ def residual_networks(
     *,
     precision: str | None = None,
 ) -> tuple[Tensor, ...]:
-    """Compute the output of each network for its rows of one table.
+    """Compute the output of each network for its rows of one table: ``[stop − start, D']`` each.
 
-    Args:
-        table: ``[R, D]``, embeddings.
-        rows: (start, stop) for each network, the rows of the table that it reads.
-        weights: the weights of each network, in the order that the module's docstring gives.
-        precision: "bf16" on a GPU computes and returns bfloat16; "tf32" multiplies in TF32; the default is the
-            precision of the table.
-
-    Returns:
-        For each network ``[stop − start, D']``.
-
-    Raises:
-        InputError: if rows are outside of the table, or a network has a wrong number of weights.
+    ``table`` is ``[R, D]``, ``rows`` has (start, stop) for each network, and ``weights`` those of each, in the order
+    that the module's docstring gives. ``precision`` "bf16" on a GPU computes and returns bfloat16; "tf32" multiplies in
+    TF32; the default is the precision of the table. Raises InputError if rows are outside of the table, or a network
+    has a wrong number of weights.
     """
     check_precision(precision)
     for (start, stop), each in zip(rows, weights, strict=True):

@@ -34,21 +34,14 @@ def rule_probabilities(
     precision: str | None = None,
     least: float = LEAST,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the probabilities of each left and right child given the parent.
+    """Compute the probabilities of each left and right child given the parent: ``[N, S]`` each, whose rows sum to 1.
 
-    Args:
-        parents: ``[N, D]``, the features of the parents.
-        left_children, right_children: ``[S, D]``, the features of the children. Logits are products of features.
-        precision: "bf16" on a GPU stores operands and probabilities in bfloat16, with float32 sums, and bounds the
-            size of all other buffers; "tf32" multiplies in TF32 on a GPU; the default is the precision of the inputs.
-        least: probabilities below this are raised to it. It must be positive, because gradients can be 1 / p.
-
-    Returns:
-        ``(left, right)``, ``[N, S]`` each, whose rows sum to 1. They are adjacent in one buffer, which the inside
-        algorithm uses without a copy.
-
-    Raises:
-        InputError: if a shape, the precision or ``least`` is wrong.
+    Logits are products of features ``[N, D]`` of the parents and ``[S, D]`` of the children. Left and right are
+    adjacent in one buffer, which the inside algorithm uses without a copy. ``precision`` "bf16" on a GPU stores
+    operands and probabilities in bfloat16, with float32 sums, and bounds the size of all other buffers; "tf32"
+    multiplies in TF32 on a GPU; the default is the precision of the inputs. Probabilities below ``least`` are raised to
+    it; it must be positive, because gradients can be 1 / p. Raises InputError if a shape, the precision or ``least`` is
+    wrong.
 
     >>> left, right = rule_probabilities(torch.zeros(1, 2), torch.zeros(4, 2), torch.ones(2, 2).cumsum(0).repeat(2, 1))
     >>> left
@@ -136,17 +129,12 @@ def gradients_by_features(
     sides: Sequence[int],
     kinds: Sequence[torch.dtype],
 ) -> list[Tensor | None]:
-    """Compute the gradients of parents, left and right children, from callbacks that compute those of the logits.
+    """Compute the gradients of parents [N, D], left and right children [S, D], from callbacks for those of the logits.
 
-    Args:
-        operands: parents ``[N, D]``, left and right children ``[S, D]``.
-        fill: ``fill(rows, out)`` writes the gradient of some rows of the rules [left; right] to ``out``; None if
-            ``finish`` does not need it.
-        finish: ``finish(rows, out)`` replaces ``out`` by the gradient of the logits of these rows.
-        sides: which of left (0) and right (1) have a gradient.
-        kinds: the dtypes of the results.
-
-    Two buffers are used in turn: one is filled while the other is multiplied. If all rows fit, they are filled at once.
+    ``fill(rows, out)`` writes the gradient of some rows of the rules [left; right] to ``out``, unless ``finish`` does
+    not need it, and ``finish(rows, out)`` replaces it by the gradient of the logits. ``sides`` says which of left (0)
+    and right (1) have a gradient, and ``kinds`` are the dtypes of the results. If all rows fit, they are filled at
+    once.
     """
     parents, *children = operands
     nonterminals, width = parents.shape

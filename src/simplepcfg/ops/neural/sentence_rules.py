@@ -13,20 +13,11 @@ from simplepcfg.ops.products import add_mm_wide, check_precision, matrix_mode, r
 def sentence_rule_probabilities(
     parents: Tensor, left_children: Tensor, right_children: Tensor, *, precision: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute ``rule_probabilities`` for each of B sentences.
+    """Compute ``rule_probabilities`` for each of B sentences: ``[B, N, S]`` each.
 
-    Args:
-        parents: ``[N, D]`` or ``[B, N, D]``.
-        left_children, right_children: ``[S, D]`` or ``[B, S, D]``. At least one argument has a batch dimension. A side
-            without any is computed once and copied.
-        precision: as in ``rule_probabilities``.
-
-    Returns:
-        ``(left, right)``, ``[B, N, S]`` each. Those of one sentence are adjacent in one buffer, which the inside
-        algorithm uses without a copy.
-
-    Raises:
-        InputError: if a shape or the precision is wrong.
+    At least one of parents ``[N, D]`` and children ``[S, D]`` has a leading batch dimension. A side without any is
+    computed once and copied. Left and right of one sentence are adjacent in one buffer, which the inside algorithm uses
+    without a copy. Raises InputError if a shape or the precision is wrong.
     """
     check_precision(precision)
     features = (parents, left_children, right_children)

@@ -24,19 +24,12 @@ BACKENDS = ("naive", "torch", "triton")
 def sample_trees(
     rules: SimpleRules, sentences: Sentences, samples: int, generator: torch.Generator, *, backend: str = "auto"
 ) -> Trees:
-    """Draw independent labelled trees of each sentence from their posterior distribution.
+    """Draw ``samples`` independent labelled trees of each sentence from their posterior distribution.
 
-    Args:
-        samples: the number of trees for each sentence.
-        generator: the source of random numbers. The same state gives the same trees on every backend, up to rounding.
-        backend: "auto", or one of ``BACKENDS``.
-
-    Returns:
-        ``Trees`` with leading dimensions [B, samples]. Their log-probabilities are log p(words, tree); subtract log Z
-        for log p(tree given words). A sentence of one word, or of probability 0, has no tree.
-
-    Raises:
-        InputError: if ``samples`` is less than 1, or as ``inside`` does.
+    The same state of the generator gives the same trees on every backend, up to rounding. Returns ``Trees`` with
+    leading dimensions [B, samples]. Their log-probabilities are log p(words, tree); subtract log Z for log p(tree given
+    words). A sentence of one word, or of probability 0, has no tree. Raises InputError if ``samples`` is less than 1,
+    or as ``inside`` does.
 
     >>> sides = torch.full((1, 2), 0.5)                                     # two trees, equally probable
     >>> rules, sentences = SimpleRules(torch.ones(1), sides, sides), Sentences(torch.zeros(1, 3, 1))
@@ -83,22 +76,13 @@ def _draw(arguments: InsideArguments, samples: int, uniforms: Tensor, backend: s
 def sample_derivations(
     rules: SimpleRules, count: int, max_length: int, generator: torch.Generator, *, backend: str = "auto"
 ) -> tuple[TreeTensors, Tensor, Tensor]:
-    """Draw derivations of the grammar down to preterminals, given that they have at most ``max_length`` words.
+    """Draw ``count`` derivations down to preterminals of rules without a batch dimension.
 
-    Args:
-        rules: without a batch dimension.
-        count: the number of derivations.
-        max_length: the largest number of words.
-        generator: the source of random numbers.
-        backend: "auto", or one of ``BACKENDS``.
-
-    Returns:
-        ``(trees, lengths, log_kept)``: spans, splits, labels and tags with leading dimension [count]; the number of
-        words of each tree, [count]; and the log-probability that a derivation has at most ``max_length`` words, which
-        is below 0 if sentences can be longer or derivations infinite.
-
-    Raises:
-        InputError: if the rules have a batch dimension, a number is less than 1, or no sentence is that short.
+    It is given that they have at most ``max_length`` words. Returns ``(trees, lengths, log_kept)``: spans, splits,
+    labels and tags with leading dimension [count]; the number of words of each tree, [count]; and the log-probability
+    that a derivation has at most ``max_length`` words, which is below 0 if sentences can be longer or derivations
+    infinite. Raises InputError if the rules have a batch dimension, a number is less than 1, or no sentence is that
+    short.
     """
     left = rules.left
     if left.dim() != 2:
