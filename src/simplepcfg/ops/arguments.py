@@ -281,17 +281,14 @@ def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) ->
     """Return the lengths as int64 on the CPU, or None if every sentence has n words; InputError if they are wrong."""
     if lengths is None:
         return None
-    lengths = lengths_tensor(lengths, batch)
-    lengths = lengths.to("cpu", torch.int64)
+    lengths = lengths_tensor(lengths, batch).to("cpu", torch.int64)
     values = lengths.tolist()
     for index, value in enumerate(values):
         if value > n:
             raise InputError(f"lengths[{index}] = {value} exceeds n = {n}; crop it or give more positions")
         if value < 1:
             raise InputError(f"lengths[{index}] = {value}; a sentence has at least one word")
-    if all(value == n for value in values):
-        return None
-    return lengths
+    return None if all(value == n for value in values) else lengths
 
 
 def check_prefix_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) -> Tensor:
@@ -324,21 +321,15 @@ def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtyp
 def lengths_tensor(lengths: Tensor | Sequence[int], batch: int) -> Tensor:
     """Return the lengths as a tensor of integers, [B], on any device; InputError if dtype or number is wrong."""
     if not isinstance(lengths, Tensor):
-        lengths = _integers(lengths)
+        try:
+            lengths = torch.tensor([operator.index(value) for value in lengths], dtype=torch.int64)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise InputError(f"lengths is {lengths!r}; give a tensor or a list of whole numbers") from None
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise InputError(f"lengths has dtype {lengths.dtype}; lengths are whole numbers")
     if tuple(lengths.shape) != (batch,):
         raise InputError(f"lengths has shape {_shape(lengths)}; it must be [{batch}], one length a sentence")
     return lengths
-
-
-def _integers(lengths: object) -> Tensor:
-    """Convert a list or another iterable of integers to a tensor."""
-    try:
-        values = list(lengths)  # type: ignore[call-overload]
-        return torch.tensor([operator.index(value) for value in values], dtype=torch.int64)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise InputError(f"lengths is {lengths!r}; give a tensor or a list of whole numbers") from None
 
 
 def _shape(tensor: Tensor) -> list[int]:

@@ -33,7 +33,9 @@ def check_kernels(backend: str, like: Tensor) -> None:
         return
     if not has_triton():
         raise InputError(f"backend {backend!r} needs Triton, which is not installed; take backend='auto'")
-    if not (like.is_cuda or _interpreted()):
+    # Tests make Triton run its kernels in its interpreter on the CPU.
+    interpreted = os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "y", "on")
+    if not (like.is_cuda or interpreted):
         raise InputError(
             f"backend {backend!r} needs a CUDA GPU but the tensors are on {like.device}; take backend='auto', or move "
             "them to a GPU"
@@ -57,8 +59,3 @@ def default_backend(log_emissions: Tensor) -> str:
 def has_triton() -> bool:
     """Return whether Triton is installed."""
     return find_spec("triton") is not None
-
-
-def _interpreted() -> bool:
-    """Return whether Triton runs its kernels in its interpreter on the CPU, as the tests make it do."""
-    return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "y", "on")

@@ -133,7 +133,8 @@ def distil(
         note(f"data.branching_bonus = {choose_bonus(run, device)}: so its trees agree most with those of its teachers")
         return result
     except Interrupted as error:
-        raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
+        message = f"stopped, all saved; the same command goes on with what is in {shlex.quote(str(folder.path))}"
+        raise Interrupted(message, error.signal_number) from None
 
 
 def _teachers_of(name: str, before: Choice, taught_by: TaughtBy) -> Sequence[Path]:
@@ -198,7 +199,3 @@ def _refuse_other_settings(members: SeedsFolder, config: RunConfig, seeds: int) 
         raise InputError(
             f"{members.path} was begun with {len(available)} seeds, not {seeds}; give as many, or another folder"
         )
-
-
-def _how_to_go_on(folder: DistillationFolder) -> str:
-    return f"stopped, all saved; the same command goes on with what is in {shlex.quote(str(folder.path))}"

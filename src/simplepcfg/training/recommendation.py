@@ -11,7 +11,6 @@ from functools import cache
 import torch
 
 from simplepcfg.errors import counted
-from simplepcfg.models import ModelConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
@@ -66,12 +65,13 @@ def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int
     model = config.model
     if not isinstance(model, SimpleNPCFGConfig) or device.type != "cpu" or not lengths:
         return None
-    batch = config.training.batch_size
+    batch, states, tags = config.training.batch_size, model.nonterminals, model.preterminals
     steps = -(-len(lengths) // batch)
-    squares = sum(length * length for length in lengths)
-    flops = steps * _flops_a_step(model, vocabulary) + _chart_flops(model, sum(lengths), squares)
+    # Forward and backward: rules and emissions, which do not depend on the batch; then spans, and words, of the chart.
+    flops = steps * 6.0 * model.embedding * (tags * vocabulary + 2 * states * (states + tags))
+    flops += 6.0 * states * states * sum(length * length for length in lengths) + 12.0 * states * tags * sum(lengths)
     products = BESIDE_PRODUCTS * flops / _flops_a_second(torch.get_num_threads())
-    splits = model.nonterminals * sum(length**3 for length in lengths) / 6
+    splits = states * sum(length**3 for length in lengths) / 6
     # A batch has sentences of about the same length, so that the widths of all batches are about the words / batch.
     rest = steps * STEP_SECONDS + sum(lengths) / batch * WIDTH_SECONDS + splits * SPLIT_SECONDS
     return config.training.epochs * (products + rest)
@@ -112,21 +112,6 @@ def spoken(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"about {round(seconds / 60)} minutes"
     return f"about {seconds / 3600:.1f} hours"
-
-
-def _flops_a_step(model: ModelConfig, vocabulary: int) -> float:
-    """Count the flops of rules and emissions, forward and backward; they do not depend on the batch."""
-    assert isinstance(model, SimpleNPCFGConfig)
-    symbols = model.nonterminals + model.preterminals
-    products = model.preterminals * vocabulary + 2 * model.nonterminals * symbols
-    return 6.0 * products * model.embedding
-
-
-def _chart_flops(model: ModelConfig, words: int, squares: int) -> float:
-    """Count the flops of the inside algorithm, forward and backward: spans wider than a word, then words."""
-    assert isinstance(model, SimpleNPCFGConfig)
-    states, tags = model.nonterminals, model.preterminals
-    return 12.0 * states * states * squares / 2 + 12.0 * states * tags * words
 
 
 @cache

@@ -53,7 +53,8 @@ class SkippedBatches:
             return
         if write and self._written < MOST_BATCHES:
             self._write(candidates, new, norm)
-        steps = f"step {candidates[0][0] + 1}" if len(candidates) == 1 else f"{new} of steps {_range(candidates)}"
+        first, last = candidates[0][0] + 1, candidates[-1][0] + 1
+        steps = f"step {first}" if first == last else f"{new} of steps {first} to {last}"
         said = f"{steps} skipped: no finite loss and gradient (norm {norm:g}); the sentences are in {self._path.name}"
         if stop:
             raise NumericalError(f"{said}; lower training.learning_rate, or set training.stop_at_skipped=false")
@@ -68,10 +69,6 @@ class SkippedBatches:
                 record = {"step": step + 1, "certain": certain, "gradient_norm": norm, "indices": list(indices)}
                 lines.write(record | {"sentences": [" ".join(sentence) for sentence in words]})
         self._written += len(candidates)
-
-
-def _range(candidates: Sequence[tuple[int, Sequence[int]]]) -> str:
-    return f"{candidates[0][0] + 1} to {candidates[-1][0] + 1}"
 
 
 SAFE_NETWORK_LR_MULTIPLIER = 0.1

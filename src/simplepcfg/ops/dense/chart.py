@@ -74,10 +74,6 @@ class DenseChart:
         log_z = self.log_top + self.exponents.values[self.whole].double() * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z)
 
-    def drop_out_of_range_sentences(self) -> None:
-        """Exclude sentences that underflowed from the backward pass; they are computed by another chart in float64."""
-        self.log_top.masked_fill_(self.out_of_range, -math.inf)
-
     def beta(self, width: int) -> Tensor:
         """Return the stored rows of a width: [rows, N]."""
         return self.cells.left(width)

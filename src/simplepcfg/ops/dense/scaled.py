@@ -29,7 +29,7 @@ class FilledChart:
             self.chart.out_of_range.any(), self.checks
         ):
             self.rows = self.chart.out_of_range.nonzero().squeeze(1)
-            self.chart.drop_out_of_range_sentences()
+            self.chart.log_top.masked_fill_(self.chart.out_of_range, -torch.inf)  # excludes them from its backward pass
             self.second = DenseChart(in_float64(arguments.of_sentences(self.rows)))
             log_z[self.rows] = self.second.fill()
         self.log_z = log_z.to(arguments.log_emissions.dtype)

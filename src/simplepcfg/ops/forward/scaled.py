@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import ForwardArguments
-from simplepcfg.ops.products import matrix_mode, runs_fused, wide_type
+from simplepcfg.ops.products import bmm_wide, matmul_wide, matrix_mode, runs_fused, wide_type
 
 # Derivatives with respect to states of very low probability are clamped to these values, so that nothing overflows.
 LARGEST = {torch.float32: 2.0**100, torch.float64: 2.0**490}
@@ -130,25 +130,16 @@ def scaled_gradients(
 
 def times(x: Tensor, matrix: Tensor) -> Tensor:
     """Multiply x [B, K] with [K, M], or with a batch [B, K, M]; sums and result are float32 or wider."""
-    wide = wide_type(matrix.dtype)
     x = x.to(matrix.dtype)
-    if matrix.dim() == 3:
-        out = torch.bmm(x[:, None], matrix) if wide == matrix.dtype else _narrow_bmm(x[:, None], matrix, wide)
-        return out[:, 0]
-    if wide == matrix.dtype:
-        return x @ matrix
-    return torch.mm(x, matrix, out_dtype=wide) if x.is_cuda else x.to(wide) @ matrix.to(wide)
+    rows = x if matrix.dim() == 2 else x[:, None]
+    out = rows.new_empty(*rows.shape[:-1], matrix.shape[-1], dtype=wide_type(matrix.dtype))
+    return matmul_wide(rows, matrix, out).view(len(x), -1)
 
 
 def _outer(before: Tensor, after: Tensor, like: Tensor) -> Tensor:
     """Sum the outer products of before and after over positions, and over sentences if ``like`` is not batched."""
     wide = wide_type(like.dtype)
     if like.dim() == 3:
-        a, b = before.permute(1, 2, 0), after.transpose(0, 1)
-        return torch.bmm(a, b) if wide == a.dtype else _narrow_bmm(a, b, wide)
+        return bmm_wide(before.permute(1, 2, 0), after.transpose(0, 1), torch.empty_like(like, dtype=wide))
     rows, columns = before.flatten(0, 1), after.flatten(0, 1)
     return times(rows.T, columns) if len(rows) else torch.zeros_like(like, dtype=wide)
-
-
-def _narrow_bmm(a: Tensor, b: Tensor, wide: torch.dtype) -> Tensor:
-    return torch.bmm(a, b, out_dtype=wide) if a.is_cuda else torch.bmm(a.to(wide), b.to(wide))

@@ -90,7 +90,7 @@ class Backward:
             children = self.child_derivatives(width)  # [B, spans, 2N]
             rows = chart.with_parents.get(width)
             if rows is None:
-                alpha = self._own_states(_transposed_product(children, chart.rules))
+                alpha = self._own_states(children @ chart.rules)
                 if rules is not None:
                     rules.add(children, beta)
             else:
@@ -115,7 +115,7 @@ class Backward:
         parts = []
         for part in chart.gathered_parts(chart.batch, chart.words.shape[-1], chart.n):
             rules = chart.word_rules[part] if chart.arguments.batched_rules else chart.word_rules
-            by_words = self._own_states(_transposed_product(children[part], rules))
+            by_words = self._own_states(children[part] @ rules)
             emitted = chart.own_words[part]
             parts.append(self._in_range(by_words, emitted).mul_(emitted).mul_(self.grad[part, None, None]))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
@@ -147,8 +147,10 @@ class Backward:
         eta, zeta = chart.splits[width]
         to_eta, to_zeta = self.gradients.children(width)
         factors = chart.factors[width]
-        for p in chart.chunks(width):
-            _add_child_gradients(alpha[p], factors[p], eta[p], zeta[p], to_eta[p], to_zeta[p])
+        for p in chart.chunks(width):  # the parent's derivative times the sibling
+            weights = alpha[p].unsqueeze(2) * factors[p].unsqueeze(3)
+            to_eta[p].addcmul_(weights, zeta[p])
+            to_zeta[p].addcmul_(weights, eta[p])
         if width in chart.log_space_spans:
             where, exponents = chart.log_space_spans[width]
             bonus = chart.bonus(width)
@@ -231,17 +233,3 @@ class _RuleGradient:
 def _finite(*tensors: Tensor | None) -> bool:
     """Return whether all tensors are finite, which is true if their sums are."""
     return all(tensor is None or math.isfinite(float(tensor.sum(dtype=torch.float64))) for tensor in tensors)
-
-
-def _add_child_gradients(
-    alpha: Tensor, factors: Tensor, eta: Tensor, zeta: Tensor, to_eta: Tensor, to_zeta: Tensor
-) -> None:
-    """Add the parent's derivative times the sibling to the derivative of each child."""
-    weights = alpha.unsqueeze(2) * factors.unsqueeze(3)
-    to_eta.addcmul_(weights, zeta)
-    to_zeta.addcmul_(weights, eta)
-
-
-def _transposed_product(children: Tensor, rules: Tensor) -> Tensor:
-    """Multiply [B, rows, Y] with rules [(B,) Y, X]: [B, rows, X]."""
-    return torch.matmul(children, rules)

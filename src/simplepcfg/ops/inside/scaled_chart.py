@@ -169,11 +169,11 @@ class ScaledChart:
         factors = self.factors[width] = (splits - exponents.unsqueeze(-1)).exp2_()
         parts = self.chunks(width)
         if parts == [EVERYTHING]:
-            beta = _sum_splits(eta, zeta, factors)
+            beta = weighted_sums(factors, eta * zeta)
         else:
             beta = self.empty(*factors.shape[:2], self.nonterminals)
             for part in parts:
-                beta[part] = _sum_splits(eta[part], zeta[part], factors[part])
+                beta[part] = weighted_sums(factors[part], eta[part] * zeta[part])
         self.beta[width] = beta
         bonus = self.bonus(width)
         if bonus is not None:
@@ -282,8 +282,3 @@ class Square:
         sides = width * (self.row - self.column)
         stride = (self.spans_stride[0], self.spans_stride[1], sides, *self.spans_stride[2:])
         return torch.as_strided(self.cells, size, stride, width * self.column)
-
-
-def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor) -> Tensor:
-    """Compute Σ over splits of factor · η ⊙ ζ: [B, spans, N]."""
-    return weighted_sums(factors, torch.mul(eta, zeta))

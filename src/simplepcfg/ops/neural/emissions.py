@@ -118,7 +118,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         backward: bool,
     ) -> Tensor:
         rows = rows.contiguous()
-        logits = _wide_empty(features, *rows.shape, features.shape[-2])
+        logits = features.new_empty(*rows.shape, features.shape[-2], dtype=wide_type(features.dtype))
         words = None if fused else _WordLogits(rows, logits)
         left_out = columns_left_out(rows, len(embeddings)) if fused and rows.dim() == 1 else None
         log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words, left_out)
@@ -186,10 +186,6 @@ class _WordLogits:
             start, stop = (min(max(end - sentence * tags, 0), tags) for end in (part.start, part.stop))
             here = logits[sentence * tags + start - part.start : sentence * tags + stop - part.start]
             self._out[sentence, :, start:stop] = here.index_select(1, self._rows[sentence]).T
-
-
-def _wide_empty(like: Tensor, *shape: int) -> Tensor:
-    return torch.empty(*shape, dtype=wide_type(like.dtype), device=like.device)
 
 
 class _Normalised(NamedTuple):

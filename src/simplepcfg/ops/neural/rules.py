@@ -112,7 +112,8 @@ def softmax_gradients(
     fused: bool,
 ) -> list[Tensor | None]:
     """Compute the gradients of parents, left and right children; ``grads`` are not modified, others may use them."""
-    given = {side: _rows_dense(grad) for side, grad in enumerate(grads) if grad is not None}
+    given = {side: grad for side, grad in enumerate(grads) if grad is not None}
+    given = {side: grad if grad.stride(-1) == 1 else grad.contiguous() for side, grad in given.items()}
     nonterminals = operands[0].shape[0]
 
     def finish(rows: slice, out: Tensor) -> None:
@@ -169,7 +170,3 @@ def gradients_by_features(
 
 def _write(out: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return mm_wide(a, b, out)
-
-
-def _rows_dense(grad: Tensor) -> Tensor:
-    return grad if grad.stride(-1) == 1 else grad.contiguous()

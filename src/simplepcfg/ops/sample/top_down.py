@@ -39,7 +39,11 @@ def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor)
         split = start + 1
         trees = active.nonzero().squeeze(1)  # shorter trees have no node at later steps
         if trees.numel():
-            split[trees] += _draw_splits(tables, sentence, start, end - start, label, trees, uniforms[:, first])
+            width = (end - start)[trees]
+            logs = tables.split_logs(sentence[trees], start[trees], width, label[trees])
+            distance = torch.arange(1, logs.shape[1] + 1, device=logs.device)  # the width of the left child
+            logs = logs.masked_fill_(distance >= width[:, None], -torch.inf)
+            split[trees] += pick_from_logs(logs, uniforms[trees, first])
         children = [
             _draw_children(tables, sentence, side, begin, stop - begin, label, active, uniforms[:, first + 1 + side])
             for side, (begin, stop) in enumerate(((start, split), (split, end)))
@@ -47,16 +51,6 @@ def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor)
         return split, children[0], children[1]
 
     descend(nodes, choose)
-
-
-def _draw_splits(
-    tables: Tables, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor, trees: Tensor, uniform: Tensor
-) -> Tensor:
-    """Draw the splits of the nodes of some trees: the width of the left child minus 1."""
-    width = width[trees]
-    logs = tables.split_logs(sentence[trees], start[trees], width, label[trees])
-    distance = torch.arange(1, logs.shape[1] + 1, device=logs.device)
-    return pick_from_logs(logs.masked_fill_(distance >= width[:, None], -torch.inf), uniform[trees])
 
 
 def _draw_children(
