@@ -3,6 +3,7 @@
 import csv
 import json
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import tomli_w
 from command_calls import Call
 from reproduce_cases import SMALL, results, write_text
 from simplepcfg.evaluation.report import POSTERIOR_MEAN
-from simplepcfg.plans.lines import CSV_COLUMNS, Line, table_lines
+from simplepcfg.plans.lines import CSV_COLUMNS, result_table
 from simplepcfg.plans.tables import paper_table
 
 
@@ -154,26 +155,25 @@ def test_results_on_another_test_file_are_not_averaged(call: Call, tmp_path: Pat
 
 
 def test_impossible_sentences_make_perplexity_infinite_and_nothing_else() -> None:
-    def line(table: str, *reports: dict[str, Any]) -> Line:
+    def cells(table: str, *reports: dict[str, Any]) -> Sequence[str]:
         row = paper_table(table).rows[0]
-        found = {(row.name, "", seed): {"report": report} for seed, report in enumerate(reports, start=1)}
-        return table_lines(paper_table(table), [""], found, {}, len(reports), [row])[0]
+        records = {(row.name, "", seed): {"report": report} for seed, report in enumerate(reports, start=1)}
+        return result_table(paper_table(table), [""], records, {}, len(reports), [row]).cells[0]
 
     def report(perplexity: float | None, impossible: int) -> dict[str, Any]:
         counts = {"perplexity_tokens": 50, "sentences": 9, "impossible_sentences": impossible}
         return {"perplexity": perplexity, "sentence_f1": 60.0, **counts}
 
     good, better, bad = report(120.0, 0), report(110.0, 0), report(None, 3)
-    on_trees = line("parsing", good, bad)
-    assert on_trees.main.ours_text == "60.0 ± 0.0"
-    assert (on_trees.runs, on_trees.perplexity.ours_text) == (2, "120.00")
-    assert "not in the mean perplexity: 1 of 2 runs, whose perplexity is infinite" in on_trees.note
-    mixed = line("lm", good, bad, better)
-    assert mixed.main.ours_text == line("lm", good, better).main.ours_text == "115.00 ± 7.07"
-    assert mixed.cells[5] == "2 of 3"
-    assert "not in the mean: 1 of 3 runs, whose perplexity is infinite" in mixed.note
-    assert line("lm", bad, bad).main.ours_text == "inf"
-    assert line("lm", good).note == line("lm", better).note
+    on_trees = cells("parsing", good, bad)
+    assert (on_trees[3], on_trees[5], on_trees[7]) == ("60.0 ± 0.0", "120.00", "2")
+    assert "not in the mean perplexity: 1 of 2 runs, whose perplexity is infinite" in on_trees[-1]
+    mixed = cells("lm", good, bad, better)
+    assert mixed[3] == cells("lm", good, better)[3] == "115.00 ± 7.07"
+    assert mixed[5] == "2 of 3"
+    assert "not in the mean: 1 of 3 runs, whose perplexity is infinite" in mixed[-1]
+    assert cells("lm", bad, bad)[3] == "inf"
+    assert cells("lm", good)[-1] == cells("lm", better)[-1]
 
 
 def test_a_bound_on_the_likelihood_is_named() -> None:
@@ -181,9 +181,9 @@ def test_a_bound_on_the_likelihood_is_named() -> None:
     (row,) = table.choose(["sc-pcfg-2048"])
     report = {"sentence_f1": 60.0, "perplexity": 150.0, "impossible_sentences": 0, "sentences": 9}
     record = {"report": report | {"perplexity_tokens": 50, "likelihood": POSTERIOR_MEAN}}
-    lines = {line.row.name: line for line in table_lines(table, [""], {(row.name, "", 1): record}, {}, 4, [row])}
-    assert f"our perplexity is by the {POSTERIOR_MEAN}" in lines["sc-pcfg-2048"].cells[-1]
-    assert lines["sc-pcfg-2048"].cells[3:9] == ["60.0", "60.6 ± 3.6", "150.00", "–", "1 of 4", "50"]
+    lines = {cells[1]: cells for cells in result_table(table, [""], {(row.name, "", 1): record}, {}, 4, [row]).cells}
+    assert f"our perplexity is by the {POSTERIOR_MEAN}" in lines["sc-pcfg-2048"][-1]
+    assert lines["sc-pcfg-2048"][3:9] == ["60.0", "60.6 ± 3.6", "150.00", "–", "1 of 4", "50"]
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console
 from simplepcfg.cli.requests import arg, opt
 from simplepcfg.errors import InputError
-
-if TYPE_CHECKING:
-    from simplepcfg.plans.result_table import ResultTable
 
 SUMMARY = "The paper's tables, beside its figures."
 
@@ -56,33 +53,26 @@ def command(
             raise InputError("speed reads no text and trains nothing; leave out --data, --set and --predictions")
         from simplepcfg.plans.speed import reproduce_speed
 
-        measured = reproduce_speed(place, chosen, device, remark=lambda text: note(text, quiet))
-        _show(measured, place, quiet)
-        return
-    if data is None:
+        result = reproduce_speed(place, chosen, device, remark=lambda text: note(text, quiet))
+    elif data is None:
         raise InputError(f"{table} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
-    from simplepcfg.plans.lines import result_table
-    from simplepcfg.plans.runner import reproduce
-    from simplepcfg.plans.tables import paper_table
-    from simplepcfg.training.reporting.reporters import make_reporter
+    else:
+        from simplepcfg.plans.runner import reproduce
+        from simplepcfg.training.reporting.reporters import make_reporter
 
-    lines = reproduce(
-        table,
-        data,
-        place,
-        rows=chosen,
-        seeds=seeds,
-        settings=settings or (),
-        predictions=predictions or (),
-        device=device,
-        make_reporter=lambda: make_reporter(quiet),
-        remark=lambda text: note(text, quiet),
-    )
-    _show(result_table(paper_table(table), lines), place, quiet)
-
-
-def _show(table: "ResultTable", place: Path, quiet: bool) -> None:
-    results_console().print(table.rich())
+        result = reproduce(
+            table,
+            data,
+            place,
+            rows=chosen,
+            seeds=seeds,
+            settings=settings or (),
+            predictions=predictions or (),
+            device=device,
+            make_reporter=lambda: make_reporter(quiet),
+            remark=lambda text: note(text, quiet),
+        )
+    results_console().print(result.rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.evaluation.columns import Spread
@@ -36,71 +35,7 @@ CSV_COLUMNS = (
 REPORT_NUMBERS = ("perplexity", "impossible_sentences", "perplexity_tokens", "sentences")
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One metric of a row: mean and spread of our runs, and the published figure."""
-
-    metric: str
-    ours: Spread | None
-    paper: str  # as printed; "" where the paper has none
-    infinite: int = 0  # runs of infinite perplexity that the mean leaves out
-
-    @property
-    def ours_text(self) -> str:
-        """Return the mean ± standard deviation over seeds."""
-        return NOTHING if self.ours is None else self.ours.format(2 if self.metric == "perplexity" else 1)
-
-    @property
-    def cells(self) -> list[str]:
-        """Return our figure and the paper's as two cells."""
-        return [self.ours_text, self.paper or NOTHING]
-
-    @property
-    def numbers(self) -> tuple[float | None, float | None]:
-        """Return our mean and standard deviation."""
-        return (None, None) if self.ours is None else (self.ours.mean, self.ours.deviation)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One row of the paper on one text: what was found, what was published, and how it came about."""
-
-    row: Row
-    language: str
-    figures: tuple[Figure, ...]  # the table's metric first
-    runs: int  # in the mean of the table's metric
-    seeds: int
-    tokens: int | None  # that perplexity is over
-    sentences: int | None  # of the test file
-    note: str
-
-    @property
-    def main(self) -> Figure:
-        """Return the figure of the table's metric."""
-        return self.figures[0]
-
-    @property
-    def perplexity(self) -> Figure:
-        """Return the figure of perplexity, which every table has."""
-        return next(figure for figure in self.figures if figure.metric == "perplexity")
-
-    @property
-    def remarks(self) -> str:
-        """Return where the published figure stands, and then remarks about ours."""
-        return "; ".join(filter(None, [self.row.source, self.note]))
-
-    @property
-    def cells(self) -> list[str]:
-        """Return the cells of this line as they are shown."""
-        name = f"{self.language}: {self.row.model}" if self.language else self.row.model
-        figures = [cell for figure in self.figures for cell in figure.cells]
-        runs = f"{self.runs} of {self.seeds}" if self.row.configuration else f"{self.runs}"
-        runs = NOTHING if self.row.quoted and not self.runs else runs
-        counted = f"{self.tokens:,}" if self.tokens else NOTHING
-        return [name, self.row.name, self.row.size or NOTHING, *figures, runs, counted, self.remarks]
-
-
-def table_lines(
+def result_table(
     table: PaperTable,
     languages: Sequence[str],
     results: Mapping[Key, Record],
@@ -108,84 +43,84 @@ def table_lines(
     seeds: int,
     chosen: Sequence[Row],
     settings: Sequence[str] = (),
-) -> list[Line]:
-    """Return the lines of all rows of the table, also of those that were not asked for now."""
+) -> ResultTable:
+    """Return the table of all its rows, also of those that were not asked for; `settings` are not the paper's."""
     known = {row.name for row in table.rows}
     others = [Row(name, name) for name in dict.fromkeys(name for name, _, _ in results) if name not in known]
-    lines = []
+    cells, csv_rows = [], []
     for language in languages:
         for row in (*table.rows, *others):
             place = row.name, language
             records = [record for key, record in sorted(results.items()) if key[:2] == place]
-            reports = [record["report"] for record in records]
-            figures = tuple(_figure(row, metric, language, reports) for metric in table.metrics)
             failed = [error for key, error in failures.items() if key[:2] == place]
             status = _status(row, records, row in chosen, failed, row.name in known)
-            notes = [_recipe(row), row.remark, status, *_about(row, records, figures, settings)]
-            lines.append(
-                Line(
-                    row,
-                    language,
-                    figures,
-                    len(reports) - figures[0].infinite,
-                    max(seeds, len(reports)),
-                    reports[0]["perplexity_tokens"] if reports else None,
-                    reports[0]["sentences"] if reports else None,
-                    "; ".join(filter(None, notes)),
-                )
-            )
-    return lines
-
-
-def result_table(table: PaperTable, lines: Sequence[Line], settings: Sequence[str] = ()) -> ResultTable:
-    """Return the lines as a table; `settings` are those that are not the paper's."""
+            for_people, for_programs = _line(table, row, language, records, seeds, status, settings)
+            cells.append(for_people)
+            csv_rows.append(dict(zip(CSV_COLUMNS, for_programs, strict=True)))
     before = [EXPLANATION, TOKENS_OF_TREES if table.on_trees else TOKENS_OF_TEXT]
     if settings:
         changed = ", ".join(f"`{item}`" for item in settings)
         before.append(f"**Not the paper's settings:** every row was trained with {changed}.")
     figures = [f"{METRIC_NAMES[metric]}, {whose}" for metric in table.metrics for whose in ("ours", "paper")]
     numbers = dict.fromkeys(["states", *figures, "runs", "tokens"], True)
-    return ResultTable(
-        table.title,
-        {"model": False, "row": False, **numbers, "source and remarks": False},
-        [line.cells for line in lines],
-        CSV_COLUMNS,
-        [_csv_row(table, line) for line in lines],
-        before,
-        [f"Written by simplepcfg {__version__}."],
-    )
+    columns = {"model": False, "row": False, **numbers, "source and remarks": False}
+    after = [f"Written by simplepcfg {__version__}."]
+    return ResultTable(table.title, columns, cells, CSV_COLUMNS, csv_rows, before, after)
 
 
-def _csv_row(table: PaperTable, line: Line) -> dict[str, object]:
-    """Return values of `CSV_COLUMNS`: `mean` and `paper` are of the table's metric, perplexity has its own columns."""
-    row, main, perplexity = line.row, line.main, line.perplexity
+def _line(
+    table: PaperTable,
+    row: Row,
+    language: str,
+    records: Sequence[Record],
+    seeds: int,
+    status: str,
+    settings: Sequence[str],
+) -> tuple[list[str], tuple[object, ...]]:
+    """Return the cells of one row of the paper on one text, and the values of `CSV_COLUMNS`.
+
+    Of these `mean` and `paper` are of the table's metric; perplexity, which every table has, has its own columns.
+    """
+    reports = [record["report"] for record in records]
+    ours, papers, texts = {}, {}, []
+    for metric in table.metrics:
+        spread, infinite = _spread(metric, reports)
+        ours[metric], papers[metric] = spread, row.figure(metric, language)
+        digits = 2 if metric == "perplexity" else 1
+        texts += [NOTHING if spread is None else spread.format(digits), papers[metric] or NOTHING]
+    note = "; ".join(filter(None, [_recipe(row), row.remark, status, *_about(row, records, infinite, table, settings)]))
+    runs = len(reports) - (0 if table.on_trees else infinite)
+    tokens = reports[0]["perplexity_tokens"] if reports else None
+    name = f"{language}: {row.model}" if language else row.model
+    shown = f"{runs} of {max(seeds, len(reports))}" if row.configuration else f"{runs}"
+    shown = NOTHING if row.quoted and not runs else shown
+    remarks = "; ".join(filter(None, [row.source, note]))
+    counted = f"{tokens:,}" if tokens else NOTHING
+    sentences = reports[0]["sentences"] if reports else None
     values = (
-        *(table.name, line.language, row.name, row.model, row.size, table.metric, *main.numbers, line.runs),
-        *(line.sentences or "", line.tokens or "", main.paper, row.source, line.note),
-        *(*perplexity.numbers, perplexity.paper),
+        *(table.name, language, row.name, row.model, row.size, table.metric, *_numbers(ours[table.metric]), runs),
+        *(sentences or "", tokens or "", papers[table.metric], row.source, note),
+        *(*_numbers(ours["perplexity"]), papers["perplexity"]),
     )
-    return dict(zip(CSV_COLUMNS, values, strict=True))
+    return [name, row.name, row.size or NOTHING, *texts, shown, counted, remarks], values
 
 
-def _figure(row: Row, metric: str, language: str, reports: Sequence[Record]) -> Figure:
-    """Return the figure of the runs with a finite perplexity; a remark counts the others."""
-    paper = row.figure(metric, language)
+def _spread(metric: str, reports: Sequence[Record]) -> tuple[Spread | None, int]:
+    """Return mean and deviation over the runs of finite perplexity, and the number of those that are left out."""
     possible = [report for report in reports if metric != "perplexity" or not report["impossible_sentences"]]
     values = [report[metric] for report in possible] or [math.inf for _ in reports]
-    return Figure(metric, Spread.of(values), paper, len(reports) - len(possible) if possible else 0)
+    return Spread.of(values), len(reports) - len(possible) if possible else 0
+
+
+def _numbers(spread: Spread | None) -> tuple[float | None, float | None]:
+    return (None, None) if spread is None else (spread.mean, spread.deviation)
 
 
 def _recipe(row: Row) -> str:
     return f"our recipe; the row {row.recipe_of} has the settings of what was published" if row.recipe_of else ""
 
 
-def _status(
-    row: Row,
-    records: Sequence[Record],
-    asked: bool,
-    failed: Sequence[SimplePCFGError],
-    known: bool,
-) -> str:
+def _status(row: Row, records: Sequence[Record], asked: bool, failed: Sequence[SimplePCFGError], known: bool) -> str:
     """Say where our figure comes from, or why there is none."""
     scored = [f"scored here: {record['predictions']}" for record in records if "predictions" in record]
     if scored:
@@ -203,15 +138,14 @@ def _status(
     return ""
 
 
-def _about(row: Row, records: Sequence[Record], figures: Sequence[Figure], settings: Sequence[str]) -> list[str]:
-    """Say what our figures are to be read with."""
-    remarks = []
+def _about(
+    row: Row, records: Sequence[Record], infinite: int, table: PaperTable, settings: Sequence[str]
+) -> Iterator[str]:
+    """Say what our figures are to be read with; `infinite` are runs that the mean perplexity leaves out."""
     if records and settings and row.configuration:
-        remarks.append("trained with other settings than the paper's")
+        yield "trained with other settings than the paper's"
     if any(record["report"].get("likelihood") == POSTERIOR_MEAN for record in records):
-        remarks.append(f"our perplexity is by the {POSTERIOR_MEAN}")
-    infinite = figures[-1].infinite
+        yield f"our perplexity is by the {POSTERIOR_MEAN}"
     if infinite:
-        mean = "the mean" if len(figures) == 1 else "the mean perplexity"
-        remarks.append(f"not in {mean}: {infinite} of {len(records)} runs, whose perplexity is infinite")
-    return remarks
+        mean = "the mean perplexity" if table.on_trees else "the mean"
+        yield f"not in {mean}: {infinite} of {len(records)} runs, whose perplexity is infinite"

@@ -6,9 +6,11 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simplepcfg.evaluation.rendering import escape_markdown, markdown_table, rich_grid
+from simplepcfg.files import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,6 +43,11 @@ class ResultTable:
         writer.writeheader()
         writer.writerows(self.csv_rows)
         return stream.getvalue()
+
+    def write(self, folder: Path) -> None:
+        """Write table.md and table.csv, replacing each in one step."""
+        write_text(folder / "table.md", self.markdown())
+        write_text(folder / "table.csv", self.csv())
 
     def rich(self) -> Table:
         """Return the table for a terminal."""

@@ -27,7 +27,8 @@ from simplepcfg.plans.jobs import (
     sha256,
     text_preprocessing,
 )
-from simplepcfg.plans.lines import REPORT_NUMBERS, Line, result_table, table_lines
+from simplepcfg.plans.lines import REPORT_NUMBERS, result_table
+from simplepcfg.plans.result_table import ResultTable
 from simplepcfg.plans.state import Key, ReproductionFolder
 from simplepcfg.plans.tables import PaperTable, Row, paper_table
 from simplepcfg.runs.config.schema import RunConfig
@@ -50,8 +51,8 @@ def reproduce(
     device: str = "auto",
     make_reporter: Callable[[], Reporter] = Reporter,
     remark: Callable[[str], None] = lambda text: None,
-) -> list[Line]:
-    """Train and evaluate every row of a table that can be computed here, `seeds` times, and return the table's lines.
+) -> ResultTable:
+    """Train and evaluate every row of a table that can be computed here, `seeds` times, and return the table.
 
     Rows and seeds that have a result are not done again, and an interrupted training goes on from its checkpoint.
     The test file is read once for each finished run. A row that fails for want of memory, or of numbers, is named
@@ -87,9 +88,9 @@ def reproduce(
             if row.configuration and row.config is None:
                 remark(f"{row.name}: the configuration {row.configuration} is not installed; the row is left out")
         do_jobs(jobs, lambda job: job.key in folder.read_results(), work.evaluate, work.record)
-    lines = work.write_table()
+    written = work.write_table()
     work.raise_failures()
-    return lines
+    return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +109,12 @@ class _Reproduction:
     remark: Callable[[str], None]
     failures: dict[Key, SimplePCFGError] = field(default_factory=dict)
 
-    def write_table(self) -> list[Line]:
-        """Write the table of all results, and return its lines."""
-        results = self.folder.read_results()
-        lines = table_lines(
-            self.table, list(self.tests), results, self.failures, self.seeds, self.chosen, self.settings
-        )
-        self.folder.write(result_table(self.table, lines, self.settings))
-        return lines
+    def write_table(self) -> ResultTable:
+        """Write the table of all results, and return it."""
+        results, languages = self.folder.read_results(), list(self.tests)
+        table = result_table(self.table, languages, results, self.failures, self.seeds, self.chosen, self.settings)
+        table.write(self.folder.path)
+        return table
 
     def evaluate(self, job: Job) -> Record:
         """Train the rest of a run and evaluate it once on the test file; a baseline is only evaluated."""

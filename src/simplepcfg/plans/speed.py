@@ -6,7 +6,6 @@ from pathlib import Path
 from simplepcfg.benchmarking.inside import PAPER_SIZES, Result, benchmark_inside, choose_variants, default_sizes
 from simplepcfg.benchmarking.report import FIELDS, as_row, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.files import write_text
 from simplepcfg.plans.result_table import NOTHING, ResultTable
 from simplepcfg.runs.device import resolve_device
 
@@ -46,8 +45,7 @@ def reproduce_speed(
         results.append(result)
     table = speed_table(results, environment(place))
     out.mkdir(parents=True, exist_ok=True)
-    write_text(out / "table.md", table.markdown())
-    write_text(out / "table.csv", table.csv())
+    table.write(out)
     return table
 
 

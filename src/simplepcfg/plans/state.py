@@ -16,7 +16,6 @@ import tomli_w
 
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record, remove_leftovers, write_text
-from simplepcfg.plans.result_table import ResultTable
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 
@@ -32,8 +31,6 @@ class ReproductionFolder:
         self._report_numbers = report_numbers
         self.begun = path / "reproduction.toml"
         self.results = path / "results.jsonl"
-        self.markdown = path / "table.md"
-        self.csv = path / "table.csv"
 
     def run(self, row: str, language: str, seed: int) -> Path:
         """Return the folder of one run."""
@@ -141,11 +138,6 @@ class ReproductionFolder:
             stream.write(line.encode())
             stream.flush()
             os.fsync(stream.fileno())
-
-    def write(self, table: ResultTable) -> None:
-        """Write table.md and table.csv, replacing each in one step."""
-        write_text(self.markdown, table.markdown())
-        write_text(self.csv, table.csv())
 
     def _lines(self) -> list[str]:
         """Return the lines without a last one that a crash cut short."""
