@@ -20,7 +20,7 @@ from simplepcfg.errors import InputError
 
 
 def prepared(text: str, **switches: Any) -> tuple[str, Losses]:
-    losses = Losses.none()
+    losses = Losses()
     return prepare_tree(parse_tree(text), Conventions(**switches), losses).to_brackets(), losses
 
 
@@ -68,7 +68,7 @@ def test_morphology_and_functions_of_tags_go() -> None:
 
 
 def test_words_mean_the_same_in_text_and_in_brackets() -> None:
-    losses = Losses.none()
+    losses = Losses()
     tree = prepare_tree(parse_tree("(S (CD 10\u00a0000) (NN a\u3000b))"), Conventions(), losses)
     assert tree.words == ("N_N", "a_b")
     assert losses.reasons[SPACES] == 2
@@ -77,7 +77,7 @@ def test_words_mean_the_same_in_text_and_in_brackets() -> None:
 
 
 def test_text_is_left_as_it_is() -> None:
-    losses = Losses.none()
+    losses = Losses()
     asis = Conventions(punctuation="keep", lowercase=False, numbers="keep")
     line = ["The", "<unk>", "N", ",", "3", "."]
     assert prepare_sentence(line, asis, losses) == line

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -68,14 +68,10 @@ class Conventions:
         return Preprocessing(lowercase=self.lowercase, numbers=self.numbers, punctuation="keep")
 
     @cached_property
-    def kept_tags(self) -> frozenset[str]:
-        """Return the tags whose leaves are words, written out."""
-        return expand_tags(self.keep_tags)
-
-    @cached_property
-    def dropped_tags(self) -> frozenset[str]:
-        """Return the tags whose leaves are dropped, written out."""
-        return expand_tags(self.drop_tags)
+    def listed_tags(self) -> frozenset[str]:
+        """Return the tags whose leaves stay or, if there are none, go; `penn` stands for the 36 word tags."""
+        tags = self.keep_tags or self.drop_tags
+        return frozenset().union(*(PENN_WORD_TAGS if tag == PENN else {tag} for tag in tags))
 
     def keeps(self, word: str, tag: str) -> bool:
         """Return whether a leaf with this word and tag is kept as a word."""
@@ -83,25 +79,15 @@ class Conventions:
             return True
         if self.punctuation == "characters":
             return not is_punctuation(word)
-        return tag in self.kept_tags if self.keep_tags else tag not in self.dropped_tags
-
-
-def expand_tags(tags: Iterable[str]) -> frozenset[str]:
-    """Return tags with `penn` replaced by the 36 word tags that it stands for."""
-    return frozenset().union(*(PENN_WORD_TAGS if tag == PENN else {tag} for tag in tags))
+        return (tag in self.listed_tags) == bool(self.keep_tags)
 
 
 @dataclass(slots=True)
 class Losses:
     """Counts of what was left out: by reason, and of leaves by their tag."""
 
-    reasons: Counter[str]
-    tags: Counter[str]
-
-    @classmethod
-    def none(cls) -> Losses:
-        """Return counts of 0."""
-        return cls(Counter(), Counter())
+    reasons: Counter[str] = field(default_factory=Counter)
+    tags: Counter[str] = field(default_factory=Counter)
 
 
 def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> SpanTree:

@@ -116,7 +116,7 @@ def prepare(job: Job, out: Path) -> Prepared:
 
 
 def _write_splits(job: Job, folder: Path, counts: Counter[str]) -> tuple[dict[str, SplitCount], Losses]:
-    losses = Losses.none()
+    losses = Losses()
     splits: dict[str, SplitCount] = {}
     generator = random.Random(job.seed)
     files = len(job.source.files)

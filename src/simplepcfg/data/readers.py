@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from os import PathLike, fspath
-from typing import IO, Literal
+from typing import IO, Literal, TypeVar
 
 from simplepcfg.data.brackets import parse_trees
 from simplepcfg.data.conllu import ConlluSentence, has_heads, named_conllu, parse_conllu, parse_dependencies
@@ -35,6 +35,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
 Path = str | PathLike[str]
+Sentence = TypeVar("Sentence")
 
 STDIN, UTF8 = "-", "utf-8"
 _SNIFFED_BYTES = 4096
@@ -78,7 +79,8 @@ def read_sentences(
     an empty file has none, so that output can be written line for line beside the input.
     """
     sentences = (sentence.words for sentence in read_marked(path, split=split, raw=raw, language=language))
-    return _sentences_or_error(sentences, display_name(path), keep_blank)
+    wanted = "no sentences; expected one sentence a line, words separated by white space"
+    return sentences if keep_blank else _or_error(filter(None, sentences), f"{display_name(path)}: {wanted}")
 
 
 def read_marked(
@@ -132,7 +134,8 @@ def read_trees(path: Path, seen: Callable[[str], object] | None = None) -> Itera
     file without any.
     """
     name = display_name(path)
-    return _trees_or_error(refuse_other_formats(open_text(path, seen), name), name)
+    trees = parse_trees(refuse_other_formats(open_text(path, seen), name), name)
+    return _or_error(trees, f"{name}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")
 
 
 def read_dependencies(path: Path) -> Iterator[DependencyTree]:
@@ -278,20 +281,11 @@ def _decoded_lines(stream: IO[bytes], name: str, encoding: str, close: bool) -> 
             stream.close()
 
 
-def _sentences_or_error(sentences: Iterator[list[str]], name: str, keep_blank: bool) -> Iterator[list[str]]:
-    has_sentences = False
-    for words in sentences:
-        if words or keep_blank:
-            has_sentences = True
-            yield words
-    if not has_sentences and not keep_blank:
-        raise InputError(f"{name}: no sentences; expected one sentence a line, words separated by white space")
-
-
-def _trees_or_error(lines: Iterator[str], name: str) -> Iterator[SpanTree]:
-    has_trees = False
-    for tree in parse_trees(lines, name):
-        has_trees = True
-        yield tree
-    if not has_trees:
-        raise InputError(f"{name}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")
+def _or_error(items: Iterator[Sentence], message: str) -> Iterator[Sentence]:
+    """Yield the items; raise InputError if there are none."""
+    empty = True
+    for item in items:
+        empty = False
+        yield item
+    if empty:
+        raise InputError(message)

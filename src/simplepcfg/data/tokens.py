@@ -32,72 +32,58 @@ def read_tokens(
     paragraphs, which are split into sentences. A folder or a pattern stands for all its files (see `expanded`). Remarks
     for the user are appended to `notes`. Raises InputError for a file that cannot be read.
     """
+    cache = TokenCache(preprocessing)
+    for words, tags in _sentences(source, preprocessing, notes, raw):
+        yield cache.tokens(words) if tags is None else preprocessing.apply(words, tags).tokens
+
+
+def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[int]]:
+    """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped."""
+    for words, tags in _sentences(source, preprocessing, None, raw):
+        yield separator_places(words, preprocessing.apply(words, tags).kept)
+
+
+def _sentences(
+    source: TextSource, preprocessing: Preprocessing, notes: list[str] | None, raw: bool
+) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
+    """Yield the words of each sentence, and the tags of trees."""
     if not isinstance(source, str | PathLike | TextFiles):
-        yield from _tokens_in_memory(source, preprocessing)
+        yield from _in_memory(source, preprocessing)
         return
-    for path in _files(source):
-        yield from _tokens_of_file(path, preprocessing, notes, raw)
-
-
-def _files(source: str | PathLike[str] | TextFiles) -> list[str]:
-    return expanded(source if isinstance(source, TextFiles) else [fspath(source)])
-
-
-def _tokens_of_file(path: str, preprocessing: Preprocessing, notes: list[str] | None, raw: bool) -> Iterator[list[str]]:
-    if sniff(path) == "text":
+    for path in expanded(source if isinstance(source, TextFiles) else [fspath(source)]):
+        if sniff(path) == "trees":
+            trees = list(read_trees(path))
+            if notes is not None and preprocessing.punctuation == "drop" and not has_penn_tags(trees):
+                notes.append(f"{path}: the tags are not Penn's, so punctuation is what has no letter or digit")
+            yield from ((tree.words, tree.tags) for tree in with_word_tags(trees))
+            continue
         sentences = read_sentences(path, split=preprocessing.split, raw=raw, language=preprocessing.language)
         first = list(islice(sentences, LOOKED_AT))
         remark = None if notes is None or preprocessing.tokenize else untokenized_remark(first)
         if notes is not None and remark is not None:
             notes.append(f"{path}: {remark}; --raw splits it into sentences and words")
-        yield from map(TokenCache(preprocessing).tokens, chain(first, sentences))
-        return
-    trees = list(read_trees(path))
-    if notes is not None and preprocessing.punctuation == "drop" and not has_penn_tags(trees):
-        notes.append(f"{path}: the tags are not Penn's, so punctuation is what has no letter or digit")
-    for tree in with_word_tags(trees):
-        yield preprocessing.apply(tree.words, tree.tags).tokens
+        yield from ((words, None) for words in chain(first, sentences))
 
 
-def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[int]]:
-    """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped."""
-    if isinstance(source, str | PathLike | TextFiles):
-        for path in _files(source):
-            if sniff(path) == "trees":
-                yield from read_breaks(list(read_trees(path)), preprocessing)
-            else:
-                sentences = read_sentences(path, split=preprocessing.split, raw=raw, language=preprocessing.language)
-                yield from read_breaks(sentences, preprocessing)
-        return
-    items = [SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source]
-    trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
-    for number, item in enumerate(items):
-        tree = next(trees) if isinstance(item, SpanTree) else None
-        words = tree.words if tree is not None else _words(item, number, preprocessing)  # type: ignore[arg-type]
-        yield separator_places(words, preprocessing.apply(words, None if tree is None else tree.tags).kept)
-
-
-def _tokens_in_memory(source: Iterable[Item], preprocessing: Preprocessing) -> Iterator[list[str]]:
-    """Yield the tokens of sentences one by one; from the first tree on all are held, to judge tags together."""
-    cache = TokenCache(preprocessing)
-    items = enumerate(SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source)
-    for number, item in items:
+def _in_memory(
+    source: Iterable[Item], preprocessing: Preprocessing
+) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
+    """Yield sentences one by one; from the first tree on all are held, to judge tags together."""
+    given = (SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source)
+    held: list[tuple[int, Item]] = []
+    numbered = enumerate(given)
+    for number, item in numbered:
         if isinstance(item, SpanTree):
-            yield from _tokens_with_trees([(number, item), *items], preprocessing, cache)
+            held = [(number, item), *numbered]
         else:
-            yield cache.tokens(_words(item, number, preprocessing))
-
-
-def _tokens_with_trees(
-    items: Sequence[tuple[int, Item]], preprocessing: Preprocessing, cache: TokenCache
-) -> Iterator[list[str]]:
-    trees = iter(with_word_tags([item for _, item in items if isinstance(item, SpanTree)]))
-    for number, item in items:
+            yield _words(item, number, preprocessing), None
+    trees = iter(with_word_tags([item for _, item in held if isinstance(item, SpanTree)]))
+    for number, item in held:
         if isinstance(item, SpanTree):
             tree = next(trees)
-            yield preprocessing.apply(tree.words, tree.tags).tokens
+            yield tree.words, tree.tags
         else:
-            yield cache.tokens(_words(item, number, preprocessing))
+            yield _words(item, number, preprocessing), None
 
 
 def _words(item: str | Sequence[str], number: int, preprocessing: Preprocessing) -> list[str]:
