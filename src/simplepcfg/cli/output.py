@@ -77,10 +77,11 @@ def _quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"'
 
 
-def refuse_unwritable(path: str) -> None:
-    """Raise InputError before any work is done if a file cannot be written in its place; `-` is standard output."""
-    if path != "-":
+def refuse_unwritable(path: str | None) -> str | None:
+    """Return the path; raise InputError, before any work is done, if it cannot be written. `-` is standard output."""
+    if path is not None and path != "-":
         files.refuse_unwritable(Path(path))
+    return path
 
 
 def write_json(path: str, value: object) -> None:

@@ -1,20 +1,20 @@
 """`simplepcfg parse`: for each sentence a tree, by span marginals or by probability, or its most probable ones."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.constrained import with_constraints
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import Answers, Chunk, Job
+from simplepcfg.cli.job import TOO_LONG, Answers, Chunk, Job
 from simplepcfg.cli.options import By, Decode, SentencesRequest, Weigh, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.constraints import Constraints
@@ -240,9 +240,44 @@ def _constrained_chunks(
     request: ParseRequest, job: Job, unknown: UnknownWords
 ) -> Iterator[tuple[Chunk, "list[Constraints | None] | None"]]:
     """Yield sentences with what is asked of their trees, and count their unknown words."""
-    for chunk, asked in with_constraints(job.chunks(), request.constraints, request.files or ["-"], request.skip):
+    for chunk, asked in _with_constraints(job.chunks(), request.constraints, request.files or ["-"], request.skip):
         unknown.count(chunk)
         yield chunk, asked
+
+
+def _with_constraints(
+    chunks: Iterable[Chunk], path: str | None, sentences: Sequence[str], skip: int
+) -> Iterator[tuple[Chunk, "list[Constraints | None] | None"]]:
+    """Yield each chunk of sentences with its constraints, one line a sentence; None without a file.
+
+    The first `skip` lines are left out, as the first sentences were. Nothing is asked of a sentence that is too long.
+
+    The last chunk waits until both files have been seen to end together, so that nothing is printed for files that do
+    not belong to each other, unless they are longer than a chunk.
+    """
+    if path is None:
+        yield from ((chunk, None) for chunk in chunks)
+        return
+    if path == "-" and "-" in sentences:
+        raise InputError("--constraints - and the sentences are both standard input; give one of them as a file")
+    from simplepcfg.data.constraints import read_constraints
+
+    lines = read_constraints(path)
+    waiting: tuple[Chunk, list[Constraints | None]] | None = None
+    done = sum(1 for _ in islice(lines, skip))
+    for chunk in chunks:
+        if waiting is not None:
+            yield waiting
+        asked = list(islice(lines, len(chunk)))
+        done += len(asked)
+        if len(asked) < len(chunk):
+            lacking = f"{counted(done, 'line')} for more sentences than that"
+            raise InputError(f"{path}: {lacking}; give a line, if empty, for each")
+        waiting = chunk, [None if words is TOO_LONG else one for words, one in zip(chunk, asked, strict=True)]
+    if next(lines, None) is not None:
+        raise InputError(f"{path}: more lines than the {counted(done, 'sentence')}; give one line a sentence")
+    if waiting is not None:
+        yield waiting
 
 
 def _naming(labels: str | None, model: "Run") -> "Naming":

@@ -1,22 +1,16 @@
 """`simplepcfg prepare`: a treebank or text as published, as the files that train and evaluate read."""
 
+import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note
-from simplepcfg.cli.prepare_options import (
-    Encoding,
-    FilesRequest,
-    RangesRequest,
-    SharesRequest,
-    TextRequest,
-    TreebankRequest,
-    VocabularyRequest,
-)
 from simplepcfg.cli.progress import shows_progress
-from simplepcfg.cli.requests import flag, group, options, takes
+from simplepcfg.cli.requests import arg, flag, group, opt, options, takes
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
 from simplepcfg.errors import InputError, counted
 
@@ -30,6 +24,10 @@ SUMMARY = "Make text, trees and a vocabulary from a treebank."
 
 SHOWN_TAGS = 12
 LANGUAGE_MODELS = ("sn-pcfg-4096", "sn-pcfg-small-lm")
+Punctuation = Literal["tags", "characters", "keep"]
+Lowercase = Annotated[bool, flag("--lowercase/--keep-case", "Lower-case words.", ...)]
+Encoding = Annotated[str, opt("--encoding", "NAME", "Of the files; auto is utf-8 or else gb18030.", ...)]
+Numbers = Annotated[Literal["N", "keep"], flag("--numbers", "Write N for each number, or keep them.", ...)]
 
 app = group(
     """Make text, trees and a vocabulary from a treebank or text as it is published.
@@ -42,20 +40,112 @@ app = group(
 
 
 @options
-class PtbRequest(TreebankRequest, RangesRequest):
-    """The Penn Treebank."""
+class FilesRequest:
+    """What every `prepare` command needs."""
+
+    sources: list[Path] = arg("SOURCE", "Folders, searched to the bottom, or files.")
+    out: Path = opt("--out", "DIR", "A new or empty folder for what is written.", ...)
+    lowercase: Lowercase = True
+    numbers: Numbers = "N"
+    vocabulary: int = opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", 10_000, min=0)
+    min_count: int = opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", 0, min=0)
+    unk: bool = flag("--unk", "Write <unk> for words outside the vocabulary, in text and trees.")
+    encoding: Encoding = "utf-8"
+    quiet: Quiet = False
+
+    @property
+    def common(self) -> "Conventions":
+        """Return the conventions that every command asks for."""
+        from simplepcfg.data.conventions import Conventions
+
+        return Conventions(
+            lowercase=self.lowercase,
+            numbers=self.numbers,
+            vocabulary_size=self.vocabulary,
+            min_count=self.min_count,
+            unknown="<unk>" if self.unk else "keep",
+        )
 
 
 @options
-class CtbRequest(TreebankRequest, RangesRequest):
+class SharesRequest(FilesRequest):
+    """How sentences are drawn for the splits."""
+
+    split: str | None = opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")
+    seed: int = opt("--seed", "N", "Of the draws of --split.", 0)
+
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """Return the shares of train, valid and test, such as 90,5,5, or None; InputError for another text."""
+        if self.split is None:
+            return None
+        try:
+            shares = tuple(float(part) for part in self.split.split(","))
+        except ValueError:
+            shares = ()
+        if len(shares) != 3 or not all(share >= 0 for share in shares) or not 0 < shares[0] <= sum(shares) < math.inf:
+            raise InputError(f"--split {self.split}: give three shares, of train, valid and test, such as 90,5,5")
+        return shares
+
+
+@options
+class TreebankRequest(FilesRequest):
+    """What happens to the leaves and labels of trees."""
+
+    punctuation: Punctuation = flag("--punctuation", "How it is known and dropped, or keep it.", "tags")
+    keep_tags: list[str] | None = opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
+    drop_tags: list[str] | None = opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
+    function_tags: Literal["drop", "keep"] = flag("--function-tags", "Of labels such as NP-SBJ-1.", "drop")
+    unary: Literal["keep", "collapse"] = flag(
+        "--unary", "Chains such as (S (VP ...)), with phrases of one word.", "keep"
+    )
+
+    def conventions(self, usual_kept: tuple[str, ...] = (), usual_dropped: tuple[str, ...] = ()) -> "Conventions":
+        """Return the conventions that are asked for, with a treebank's usual tags if none are named.
+
+        Raises InputError if options contradict each other.
+        """
+        kept, dropped = (tuple(" ".join(given or ()).split()) for given in (self.keep_tags, self.drop_tags))
+        if kept and dropped:
+            raise InputError("--keep-tags and --drop-tags are two ways to say one thing; give one of them")
+        if (kept or dropped) and self.punctuation != "tags":
+            raise InputError(f"--punctuation {self.punctuation} asks no tags; leave out --keep-tags and --drop-tags")
+        if self.punctuation != "tags":
+            usual_kept = usual_dropped = ()
+        return replace(
+            self.common,
+            punctuation=self.punctuation,
+            keep_tags=kept or (() if dropped else usual_kept),
+            drop_tags=dropped or (() if kept else usual_dropped),
+            function_tags=self.function_tags,
+            unary=self.unary,
+        )
+
+
+@options
+class RangesRequest(TreebankRequest):
+    """Which numbered files or sections belong to which split."""
+
+    train: str | None = opt("--train", "RANGES", "Instead of the usual numbers.")
+    valid: str | None = opt("--valid", "RANGES", "Instead of the usual numbers.")
+    test: str | None = opt("--test", "RANGES", "Instead of the usual numbers.")
+
+    def ranges(self, usual: dict[str, str]) -> dict[str, str]:
+        """Return the ranges of file numbers by split; the usual ones where none are given."""
+        given = (self.train, self.valid, self.test)
+        return {split: new or old for (split, old), new in zip(usual.items(), given, strict=True)}
+
+
+@options
+class CtbRequest(RangesRequest):
     """The Chinese Treebank, whose older files are in GB 18030."""
 
     encoding: Encoding = "auto"
 
 
 @options
-class LanguageRequest(FilesRequest):
-    """Whose punctuation is dropped."""
+class SpmrlRequest(TreebankRequest):
+    """A treebank of the SPMRL shared task, in the language whose punctuation is dropped."""
 
     language: Literal["french", "german"] | None = flag(
         "--language", "Whose tags the files have.  [default: by their names]", None
@@ -63,19 +153,32 @@ class LanguageRequest(FilesRequest):
 
 
 @options
-class SpmrlRequest(TreebankRequest, LanguageRequest):
-    """A treebank of the SPMRL shared task."""
+class BracketsRequest(SharesRequest, TreebankRequest):
+    """Any bracketed trees."""
 
 
 @options
-class BracketsRequest(TreebankRequest, SharesRequest):
-    """Any bracketed trees."""
+class TextRequest(SharesRequest):
+    """A text; nothing is changed unless asked for."""
+
+    lowercase: Lowercase = False
+    numbers: Numbers = "keep"
+    punctuation: Punctuation = flag("--punctuation", "Drop words without letter or digit, or keep them.", "keep")
+    split_sentences: bool = flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
+    tokenize: bool = flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")
+    language: str = opt("--language", "CODE", "By whose rules sentences and words are found.", "en")
+
+    def conventions(self) -> "Conventions":
+        """Return the conventions that are asked for. Raises InputError for punctuation by tags, which no text has."""
+        if self.punctuation == "tags":
+            raise InputError("--punctuation tags: plain text has no tags; take characters or keep")
+        return replace(self.common, punctuation=self.punctuation, keep_tags=(), function_tags="keep")
 
 
 @app.command("ptb", short_help="Penn Treebank 3, Wall Street Journal: sections 02-21, 22, 23.")
 @shows_progress
-@takes(PtbRequest)
-def ptb(request: PtbRequest) -> None:
+@takes(RangesRequest)
+def ptb(request: RangesRequest) -> None:
     """The Penn Treebank's Wall Street Journal, from files such as wsj_0201.mrg.
 
     \b
@@ -174,7 +277,7 @@ def text(request: TextRequest) -> None:
     _run(replace(job, shares=request.shares, seed=request.seed), request)
 
 
-def _job(kind: str, request: VocabularyRequest, source: "Source", conventions: "Conventions") -> "Job":
+def _job(kind: str, request: FilesRequest, source: "Source", conventions: "Conventions") -> "Job":
     from simplepcfg.data.encodings import AUTO, check_encoding
     from simplepcfg.data.preparation import Job
 
@@ -183,7 +286,7 @@ def _job(kind: str, request: VocabularyRequest, source: "Source", conventions: "
     return Job(kind=kind, sources=request.sources, source=source, conventions=conventions, encoding=request.encoding)
 
 
-def _run(job: "Job", request: VocabularyRequest, expected: dict[str, int] | None = None) -> None:
+def _run(job: "Job", request: FilesRequest, expected: dict[str, int] | None = None) -> None:
     from simplepcfg.data.preparation import prepare
     from simplepcfg.data.prepared_folder import refuse_filled
 

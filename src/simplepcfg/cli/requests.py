@@ -61,13 +61,7 @@ def opt(
 
 def written(names: str, help: str, default: object = None) -> Value:
     """Return an option that names a file to write; one that cannot be written is refused before any work is done."""
-    return typer.Option(default, *names.split(), metavar="FILE", help=help, callback=_refuse_unwritable)
-
-
-def _refuse_unwritable(path: str | None) -> str | None:
-    if path is not None:
-        refuse_unwritable(path)
-    return path
+    return typer.Option(default, *names.split(), metavar="FILE", help=help, callback=refuse_unwritable)
 
 
 def flag(names: str, help: str, default: object = False) -> Value:
