@@ -60,26 +60,13 @@ def matrix_mode(precision: str | None, device: torch.device) -> Iterator[None]:
 
 
 def mm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """Compute ``a @ b`` into ``out``, summed in the dtype of ``out``, which may be wider than that of a and b."""
+    """Compute ``a @ b`` of matrices, or of batches of them, into ``out``, summed in its dtype, which may be wider."""
+    multiply = torch.mm if a.dim() == 2 else torch.bmm
     if a.dtype == out.dtype:
-        return torch.mm(a, b, out=out)
+        return multiply(a, b, out=out)
     if a.is_cuda:
-        return torch.mm(a, b, out_dtype=out.dtype, out=out)
-    return torch.mm(a.to(out.dtype), b.to(out.dtype), out=out)
-
-
-def bmm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """Compute a batch of ``mm_wide``: [B, M, K] @ [B, K, N] into ``out`` [B, M, N]."""
-    if a.dtype == out.dtype:
-        return torch.bmm(a, b, out=out)
-    if a.is_cuda:
-        return torch.bmm(a, b, out_dtype=out.dtype, out=out)
-    return torch.bmm(a.to(out.dtype), b.to(out.dtype), out=out)
-
-
-def matmul_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """Compute ``mm_wide`` of matrices, or ``bmm_wide`` of batches of matrices."""
-    return mm_wide(a, b, out) if a.dim() == 2 else bmm_wide(a, b, out)
+        return multiply(a, b, out_dtype=out.dtype, out=out)
+    return multiply(a.to(out.dtype), b.to(out.dtype), out=out)
 
 
 def add_mm_wide(total: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import ForwardArguments
-from simplepcfg.ops.products import bmm_wide, matmul_wide, matrix_mode, runs_fused, wide_type
+from simplepcfg.ops.products import matrix_mode, mm_wide, runs_fused, wide_type
 
 # Derivatives with respect to states of very low probability are clamped to these values, so that nothing overflows.
 LARGEST = {torch.float32: 2.0**100, torch.float64: 2.0**490}
@@ -133,13 +133,13 @@ def times(x: Tensor, matrix: Tensor) -> Tensor:
     x = x.to(matrix.dtype)
     rows = x if matrix.dim() == 2 else x[:, None]
     out = rows.new_empty(*rows.shape[:-1], matrix.shape[-1], dtype=wide_type(matrix.dtype))
-    return matmul_wide(rows, matrix, out).view(len(x), -1)
+    return mm_wide(rows, matrix, out).view(len(x), -1)
 
 
 def _outer(before: Tensor, after: Tensor, like: Tensor) -> Tensor:
     """Sum the outer products of before and after over positions, and over sentences if ``like`` is not batched."""
     wide = wide_type(like.dtype)
     if like.dim() == 3:
-        return bmm_wide(before.permute(1, 2, 0), after.transpose(0, 1), torch.empty_like(like, dtype=wide))
+        return mm_wide(before.permute(1, 2, 0), after.transpose(0, 1), torch.empty_like(like, dtype=wide))
     rows, columns = before.flatten(0, 1), after.flatten(0, 1)
     return times(rows.T, columns) if len(rows) else torch.zeros_like(like, dtype=wide)

@@ -26,7 +26,6 @@ from simplepcfg.ops.products import (
     add_mm_wide,
     aligned_rows,
     check_precision,
-    matmul_wide,
     matrix_mode,
     mm_wide,
     power_of_two,
@@ -124,7 +123,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words, left_out)
         picked = saved.embeddings.index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
         if fused:
-            matmul_wide(picked, saved.features.view(features.shape).transpose(-1, -2), logits)
+            mm_wide(picked, saved.features.view(features.shape).transpose(-1, -2), logits)
             normalise_words(logits, log_sums, saved.exponentials if left_out is None else None, rows)
         else:
             logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
@@ -157,8 +156,8 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
         with matrix_mode(ctx.precision, features.device):
-            matmul_wide(narrow.transpose(-1, -2), picked, by_features)
-            matmul_wide(narrow, saved[0].view(features.shape), by_rows)
+            mm_wide(narrow.transpose(-1, -2), picked, by_features)
+            mm_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         _scale_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
         flat, by_rows = rows.flatten(), by_rows.flatten(0, -2)

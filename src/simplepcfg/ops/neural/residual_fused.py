@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import multiprocessors
-from simplepcfg.ops.products import add_mm_wide, bmm_wide, mm_wide, power_of_two
+from simplepcfg.ops.products import add_mm_wide, mm_wide, power_of_two
 
 # The rows and columns whose column sums one program computes, and its warps.
 ROWS_A_PROGRAM = 128
@@ -277,7 +277,7 @@ class _SummedProducts(NamedTuple):
             mm_wide(self.by[0].T, self.of_rows[0], parts[0])
         else:
             by, of_rows = (each.reshape(len(parts), -1, each.shape[2]) for each in (self.by, self.of_rows))
-            bmm_wide(by.mT, of_rows, parts)
+            mm_wide(by.mT, of_rows, parts)
         if splits > 1:
             torch.sum(self.parts, 1, out=self.out)
 
