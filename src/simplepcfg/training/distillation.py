@@ -11,10 +11,11 @@ from typing import Literal
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training.opening import resumed_config, with_absolute_paths
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.signals import Interrupted
-from simplepcfg.training.start import TrainingResult, resumed_config, train, with_absolute_paths
+from simplepcfg.training.start import TrainingResult, train
 from simplepcfg.training.teacher_choice import Choice, choose_bonus, choose_teachers, finished
 
 TaughtBy = Literal["others", "all"]

@@ -14,10 +14,11 @@ from simplepcfg.runs.checksums import verify_checksum_line
 from simplepcfg.runs.config.files import load_config, save_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training.opening import with_absolute_paths
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.side_by_side import Ended, run_side_by_side
 from simplepcfg.training.signals import Interrupted
-from simplepcfg.training.start import TrainingResult, train, with_absolute_paths
+from simplepcfg.training.start import TrainingResult, train
 
 MOST_SEEDS = 1000
 _FOLDER = re.compile(r"seed-(\d+)")

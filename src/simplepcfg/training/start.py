@@ -7,55 +7,34 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from simplepcfg.data.tokens import TextSource
-from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import InputError
-from simplepcfg.files import Record, remove_leftovers, write_json
 from simplepcfg.models import Model
 from simplepcfg.models.sharding import row_groups
 from simplepcfg.runs.checkpoint import Best, Checkpoint
-from simplepcfg.runs.checkpoint_shards import remove_old_shards, stored_shards
-from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
-from simplepcfg.runs.corpus import Corpus, absolute_paths, prepare_corpus
+from simplepcfg.runs.corpus import Corpus, prepare_corpus
 from simplepcfg.runs.device import reproducible, use_expandable_segments
-from simplepcfg.runs.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
-from simplepcfg.runs.metrics import check_length, is_intact
-from simplepcfg.runs.run_folder import FORMAT, RunFolder, program_identity, run_facts
-from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary, write_tensor_file
+from simplepcfg.runs.failures import TRAINING_ADVICE, resource_errors
+from simplepcfg.runs.run_folder import RunFolder, program_identity
 from simplepcfg.training.initial_weights import initialise_from_run, set_neighbour_embeddings
 from simplepcfg.training.loop import Trainer
 from simplepcfg.training.memory_estimate import Needs, require_memory
+from simplepcfg.training.opening import (
+    load_checkpoint,
+    make_folder,
+    model_is_behind,
+    new_config,
+    open_folder,
+    own_vocabulary,
+    resumed_config,
+)
 from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.step.distributed import Group, join_group, mesh_shape
 from simplepcfg.training.step.span_prior import bias_note
-from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
-
-# The keys that a resumed run may change: how long and where it trains, the paths of its text, how trees are chosen.
-CHANGEABLE = {
-    "name",
-    "data.train",
-    "data.valid",
-    "data.separator_weight",
-    "data.branching_bonus",
-    "training.epochs",
-    "training.patience",
-    "training.device",
-    "training.mesh",
-    "training.timeout_minutes",
-    "training.threads",
-    "training.checkpoint_minutes",
-    "training.checkpoint_steps",
-    "training.log_every",
-    "training.captured_shapes",
-    "training.check_identity",
-    "training.stop_at_skipped",
-}
+from simplepcfg.training.teachers import prepare_teachers
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +87,9 @@ def train(
     ):
         reporter = reporter if reporter is not None and group.is_leader else Reporter()
         with group.failing_together():
-            config = resumed_config(config, folder) if resume else _new_config(config, folder)
+            config = resumed_config(config, folder) if resume else new_config(config, folder)
             chosen = group.device(config.training.device if device == "auto" else device)
-            vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
+            vocabulary = own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
             corpus = prepare_corpus(
                 config.data,
                 config.seed,
@@ -130,7 +109,7 @@ def train(
         checkpoint = None
         with group.failing_together():
             if group.is_leader:
-                _make_folder(folder.path)
+                make_folder(folder.path)
                 held.enter_context(folder.locked())
                 if not resume:
                     folder.refuse_if_taken()
@@ -141,7 +120,7 @@ def train(
             initialise = partial(_initialise_weights, config, corpus) if begins else None
             trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, initialise)
             if group.is_leader:
-                checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
+                checkpoint = open_folder(folder, config, corpus, chosen, reporter)
         _restore(trainer, checkpoint, resume)
         with group.failing_together():
             _report_start(trainer, needs, checkpoint)
@@ -184,7 +163,7 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
     config, corpus, folder, group = trainer.config, trainer.corpus, trainer.folder, trainer.group
     with group.failing_together():
         if not group.is_leader and resume and folder.checkpoint.exists():
-            checkpoint = _load_checkpoint(folder, corpus)
+            checkpoint = load_checkpoint(folder, corpus)
         if checkpoint is not None:
             trainer.resume(checkpoint)
     for leaders_turn in (True, False):  # The other processes read what the first has computed.
@@ -195,7 +174,7 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
     write_model = False
     with group.failing_together():
         if checkpoint is not None and group.is_leader:
-            write_model = _model_is_behind(folder, checkpoint)
+            write_model = model_is_behind(folder, checkpoint)
     with group.failing_together():
         if checkpoint is not None and group.is_leader:
             save_config(config, folder.config)
@@ -223,164 +202,6 @@ def _initialise_weights(config: RunConfig, corpus: Corpus, model: Model) -> None
         initialise_from_run(model, corpus.vocabulary, settings.start_from, settings.start_noise)
     elif settings.word_neighbours:
         set_neighbour_embeddings(model, corpus.train, settings.word_neighbours, config.seed)
-
-
-def _own_vocabulary(folder: RunFolder) -> Vocabulary:
-    """Return the folder's vocabulary, checked first: text encoded with a damaged one would look like another text."""
-    vocabulary = Vocabulary.load(folder.vocabulary)
-    folder.check_vocabulary(vocabulary, stored_vocabulary(folder.checkpoint))
-    return vocabulary
-
-
-def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
-    folder.refuse_if_taken()
-    folder.refuse_foreign_files()
-    if config is None:
-        raise InputError("a new run needs a configuration; use load_config")
-    config = with_absolute_paths(config)
-    check_teachers(config)
-    return config
-
-
-def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
-    training = config.training
-    if training.start_from is not None:
-        training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
-    if training.teacher:
-        training = training.model_copy(update={"teacher": teacher_folders(training.teacher)})
-    return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
-
-
-def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
-    """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
-    folder.require(folder.config)
-    folder.refuse_foreign_files()
-    if folder.checkpoint.exists():
-        folder.require(folder.vocabulary, folder.facts, folder.metrics)
-    elif folder.model.exists():  # Training writes the checkpoint first, so the model was saved or copied without one.
-        raise InputError(
-            f"{folder.path} holds a model but no {folder.checkpoint.name} to resume from, and a new run would "
-            "overwrite the model; restore the checkpoint or train into another folder"
-        )
-    saved = folder.read_config()
-    if config is None:
-        return saved
-    config = with_absolute_paths(config)
-    before, after = _flatten(saved.model_dump()), _flatten(config.model_dump())
-    for key in sorted(before.keys() | after.keys()):
-        if before.get(key) != after.get(key) and key not in CHANGEABLE:
-            raise InputError(
-                f"{key} = {after.get(key)!r} differs from {before.get(key)!r} in {folder.config}; "
-                "a resumed run cannot change it, start a new one"
-            )
-    return config
-
-
-def _open_folder(
-    folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device, reporter: Reporter
-) -> Checkpoint | None:
-    """Write the first files of a new run, or check that a resumed run belongs to this text and return its checkpoint.
-
-    Returns None for a new run.
-    """
-    remove_leftovers(folder.path)
-    remove_old_shards(folder.checkpoint, stored_shards(folder.checkpoint))
-    if folder.checkpoint.exists():
-        _check_same_text(folder, corpus)
-        checkpoint = _load_checkpoint(folder, corpus)
-        begun = checkpoint.state.epoch + (checkpoint.state.batch > 0)
-        if config.training.epochs < begun:
-            raise InputError(
-                f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
-                f"give {begun} or more, or start a new run"
-            )
-        kept, checksum = checkpoint.state.metrics_bytes, checkpoint.state.metrics_crc32
-        check_length(folder.metrics, kept)
-        if not is_intact(folder.metrics, kept, checksum):
-            reporter.note(f"{folder.metrics}: is not what the run wrote, by its checksum; training goes on without it")
-        return checkpoint
-    save_config(config, folder.config)
-    # A run that was stopped before its first checkpoint starts from the beginning.
-    corpus.vocabulary.save(folder.vocabulary)
-    if corpus.spelling is not None:
-        write_tensor_file(folder.spelling, corpus.spelling.to_tensors(), {})
-    write_json(folder.facts, add_checksum(run_facts(config, device, corpus.identity())))
-    return None
-
-
-def _load_checkpoint(folder: RunFolder, corpus: Corpus) -> Checkpoint:
-    """Return the checkpoint; raise InputError if it is damaged or belongs to another vocabulary."""
-    try:
-        checkpoint = Checkpoint.load(folder.checkpoint)
-    except DamagedFileError as error:
-        raise folder.with_advice(error) from None
-    folder.check_vocabulary(corpus.vocabulary, checkpoint.vocabulary)
-    return checkpoint
-
-
-def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
-    """Return whether the model must be restored from the checkpoint: it is missing, damaged or another one."""
-    best = checkpoint.state.best
-    if best is None:
-        return False
-    try:
-        model = read_checked_tensor_file(folder.model)
-    except InputError:
-        return True
-    return not (
-        model.record == best.model_dump()
-        and model.tensors.keys() == checkpoint.best_weights.keys()
-        and all(torch.equal(tensor, checkpoint.best_weights[name]) for name, tensor in model.tensors.items())
-    )
-
-
-def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
-    """Raise InputError if the run in `folder` was trained on another text, or if its facts are damaged."""
-    try:
-        facts = json.loads(folder.facts.read_text("utf-8"))
-        if facts["format"] > FORMAT:
-            raise InputError(
-                f"{folder.path}: a run of format {facts['format']}, of simplepcfg {facts.get('simplepcfg')}; "
-                f"this version knows formats up to {FORMAT}: upgrade"
-            )
-        if not record_is_intact(facts):
-            raise DamagedFileError(folder.facts, "its checksum does not match its content")
-        recorded = facts["data"]
-        expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise DamagedFileError(folder.facts, str(error)) from None
-    identity = corpus.identity()
-    for name, text in (("train", "training"), ("valid", "validation")):
-        if identity[name]["sha256"] != expected[name]:
-            raise InputError(
-                f"the {text} text is not the one that {folder.path} began with "
-                f"({identity[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
-                "restore it or start a new run"
-            )
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise
-        raise InputError(f"{path}: the run folder cannot be made ({error.strerror}); choose another") from None
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise InputError(f"{path}: the run folder cannot be written to; change its permissions or choose another")
-
-
-def _flatten(values: Record, prefix: str = "") -> Record:
-    flat: Record = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
 
 
 def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:

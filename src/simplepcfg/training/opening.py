@@ -1,0 +1,202 @@
+"""The configuration and the files of a run folder, when a run begins or goes on."""
+
+import json
+import os
+from pathlib import Path
+
+import torch
+
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.files import Record, remove_leftovers, write_json
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.checkpoint_shards import remove_old_shards, stored_shards
+from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
+from simplepcfg.runs.config.files import save_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus, absolute_paths
+from simplepcfg.runs.failures import DISK_FULL
+from simplepcfg.runs.metrics import check_length, is_intact
+from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
+from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary, write_tensor_file
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.teachers import check_teachers, teacher_folders
+
+# The keys that a resumed run may change: how long and where it trains, the paths of its text, how trees are chosen.
+CHANGEABLE = {
+    "name",
+    "data.train",
+    "data.valid",
+    "data.separator_weight",
+    "data.branching_bonus",
+    "training.epochs",
+    "training.patience",
+    "training.device",
+    "training.mesh",
+    "training.timeout_minutes",
+    "training.threads",
+    "training.checkpoint_minutes",
+    "training.checkpoint_steps",
+    "training.log_every",
+    "training.captured_shapes",
+    "training.check_identity",
+    "training.stop_at_skipped",
+}
+
+
+def new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
+    """Return the configuration of a new run; raise InputError if it or its folder cannot be used."""
+    folder.refuse_if_taken()
+    folder.refuse_foreign_files()
+    if config is None:
+        raise InputError("a new run needs a configuration; use load_config")
+    config = with_absolute_paths(config)
+    check_teachers(config)
+    return config
+
+
+def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
+    """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
+    folder.require(folder.config)
+    folder.refuse_foreign_files()
+    if folder.checkpoint.exists():
+        folder.require(folder.vocabulary, folder.facts, folder.metrics)
+    elif folder.model.exists():  # Training writes the checkpoint first, so the model was saved or copied without one.
+        raise InputError(
+            f"{folder.path} holds a model but no {folder.checkpoint.name} to resume from, and a new run would "
+            "overwrite the model; restore the checkpoint or train into another folder"
+        )
+    saved = folder.read_config()
+    if config is None:
+        return saved
+    config = with_absolute_paths(config)
+    before, after = _flat(saved), _flat(config)
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key) and key not in CHANGEABLE:
+            raise InputError(
+                f"{key} = {after.get(key)!r} differs from {before.get(key)!r} in {folder.config}; "
+                "a resumed run cannot change it, start a new one"
+            )
+    return config
+
+
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
+    training = config.training
+    if training.start_from is not None:
+        training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
+    if training.teacher:
+        training = training.model_copy(update={"teacher": teacher_folders(training.teacher)})
+    return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
+
+
+def own_vocabulary(folder: RunFolder) -> Vocabulary:
+    """Return the folder's vocabulary, checked first: text encoded with a damaged one would look like another text."""
+    vocabulary = Vocabulary.load(folder.vocabulary)
+    folder.check_vocabulary(vocabulary, stored_vocabulary(folder.checkpoint))
+    return vocabulary
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of a run; raise InputError if that is not possible, or if nothing can be written to it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise
+        raise InputError(f"{path}: the run folder cannot be made ({error.strerror}); choose another") from None
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the run folder cannot be written to; change its permissions or choose another")
+
+
+def open_folder(
+    folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device, reporter: Reporter
+) -> Checkpoint | None:
+    """Write the first files of a new run, or check that a resumed run belongs to this text and return its checkpoint.
+
+    Returns None for a new run.
+    """
+    remove_leftovers(folder.path)
+    remove_old_shards(folder.checkpoint, stored_shards(folder.checkpoint))
+    if folder.checkpoint.exists():
+        _check_same_text(folder, corpus)
+        checkpoint = load_checkpoint(folder, corpus)
+        begun = checkpoint.state.epoch + (checkpoint.state.batch > 0)
+        if config.training.epochs < begun:
+            raise InputError(
+                f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
+                f"give {begun} or more, or start a new run"
+            )
+        kept, checksum = checkpoint.state.metrics_bytes, checkpoint.state.metrics_crc32
+        check_length(folder.metrics, kept)
+        if not is_intact(folder.metrics, kept, checksum):
+            reporter.note(f"{folder.metrics}: is not what the run wrote, by its checksum; training goes on without it")
+        return checkpoint
+    save_config(config, folder.config)
+    # A run that was stopped before its first checkpoint starts from the beginning.
+    corpus.vocabulary.save(folder.vocabulary)
+    if corpus.spelling is not None:
+        write_tensor_file(folder.spelling, corpus.spelling.to_tensors(), {})
+    write_json(folder.facts, add_checksum(run_facts(config, device, corpus.identity())))
+    return None
+
+
+def load_checkpoint(folder: RunFolder, corpus: Corpus) -> Checkpoint:
+    """Return the checkpoint; raise InputError if it is damaged or belongs to another vocabulary."""
+    try:
+        checkpoint = Checkpoint.load(folder.checkpoint)
+    except DamagedFileError as error:
+        raise folder.with_advice(error) from None
+    folder.check_vocabulary(corpus.vocabulary, checkpoint.vocabulary)
+    return checkpoint
+
+
+def model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
+    """Return whether the model must be restored from the checkpoint: it is missing, damaged or another one."""
+    best = checkpoint.state.best
+    if best is None:
+        return False
+    try:
+        model = read_checked_tensor_file(folder.model)
+    except InputError:
+        return True
+    return not (
+        model.record == best.model_dump()
+        and model.tensors.keys() == checkpoint.best_weights.keys()
+        and all(torch.equal(tensor, checkpoint.best_weights[name]) for name, tensor in model.tensors.items())
+    )
+
+
+def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
+    """Raise InputError if the run in `folder` was trained on another text, or if its facts are damaged."""
+    try:
+        facts = json.loads(folder.facts.read_text("utf-8"))
+        if facts["format"] > FORMAT:
+            raise InputError(
+                f"{folder.path}: a run of format {facts['format']}, of simplepcfg {facts.get('simplepcfg')}; "
+                f"this version knows formats up to {FORMAT}: upgrade"
+            )
+        if not record_is_intact(facts):
+            raise DamagedFileError(folder.facts, "its checksum does not match its content")
+        recorded = facts["data"]
+        expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise DamagedFileError(folder.facts, str(error)) from None
+    identity = corpus.identity()
+    for name, text in (("train", "training"), ("valid", "validation")):
+        if identity[name]["sha256"] != expected[name]:
+            raise InputError(
+                f"the {text} text is not the one that {folder.path} began with "
+                f"({identity[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
+                "restore it or start a new run"
+            )
+
+
+def _flat(config: RunConfig) -> Record:
+    """Return all values by their dotted keys."""
+    values = config.model_dump()
+    tables = {name: table for name, table in values.items() if isinstance(table, dict)}
+    single = {name: value for name, value in values.items() if name not in tables}
+    return single | {f"{name}.{key}": value for name, table in tables.items() for key, value in table.items()}
