@@ -20,7 +20,7 @@ from simplepcfg.ops.viterbi.bounds import POWER, BoundChart
 
 LOG_2 = math.log(2)
 # The first threshold is below the bound of the sentence by so many nats for each word; further ones by twice as many.
-GUESS = 0.06
+GUESS = 0.1
 ROUNDS = 6
 # So many numbers of one width may be held at a time; grammars that need more are left to the chart of all nodes.
 MOST_NUMBERS = 1 << 25
@@ -103,33 +103,41 @@ class Forest:
         spans, sides = side_spans.unique_consecutive(return_inverse=True)
         b, i = spans.div(chart.n + 1, rounding_mode="floor"), spans % (chart.n + 1)
         self.side_of_record.append((arrived.number, self.sides + inverse))
-        bounds = self._outside(width, b[sides], sides, side_rules, outside, len(spans))
         tops = ((self.lengths == width) & self.thresholds.isfinite()).nonzero()[:, 0]
         if width > 1 and len(tops):
             b, i = torch.cat([b, tops]), torch.cat([i, torch.zeros_like(tops)])
-            bounds = torch.cat([bounds, chart.arguments.root.double().log2().expand(chart.batch, -1)[tops]])
+        greatest, _ = segment_best(outside, sides, len(b))
+        greatest[len(spans) :] = 0.0
         self._check_room(len(b) * states)
-        inside = chart.log2_words(b, i) if width == 1 else chart.log2_beta(width, b, i)
-        nodes, symbols = (bounds + inside >= self.thresholds[b, None]).nonzero().unbind(1)
+        nodes, symbols, inside = chart.log2_nodes(width, b, i, self.thresholds[b] - greatest)
+        bounds = self._outside(width, b, sides, side_rules, outside, nodes, symbols)
+        top = nodes >= len(spans)
+        bounds[top] = _of(chart.arguments.root, 1, b[nodes[top]], symbols[top]).double().log2()
+        reaches = bounds + inside >= self.thresholds[b[nodes]]
+        nodes, symbols, bounds = nodes[reaches], symbols[reaches], bounds[reaches]
         none = nodes[:0]
         level = Level(width, b, i, sides, side_rules, self.sides, nodes, symbols, none, none, self.records)
         self.sides += len(sides)
         self.levels[width] = level
         if width > 1:
-            self._add_splits(level, bounds[nodes, symbols])
+            self._add_splits(level, bounds)
 
-    def _outside(self, width: int, b: Tensor, sides: Tensor, rules: Tensor, outside: Tensor, spans: int) -> Tensor:
-        """Compute the greatest bound of the outside of every symbol of spans, given those of their sides."""
+    def _outside(
+        self, width: int, b: Tensor, sides: Tensor, rules: Tensor, outside: Tensor, nodes: Tensor, symbols: Tensor
+    ) -> Tensor:
+        """Compute the greatest bound of the outside of some nodes, given those of the sides of their spans: [nodes]."""
+        node, side = pairs(nodes, sides, len(b))
+        self._check_room(len(node))
+        bounds = self._rules(width, b[nodes[node]], rules[side], symbols[node]).log2_().mul_(POWER).add_(outside[side])
+        return segment_best(bounds, node, len(nodes))[0]
+
+    def _rules(self, width: int, b: Tensor, rules: Tensor, symbols: Tensor) -> Tensor:
+        """Return the probabilities of rules, given rows of [L | R] and children over spans of this width: float64."""
         arguments, states = self.arguments, self.chart.nonterminals
-        columns = slice(states, None) if width == 1 else slice(0, states)
-        self._check_room(len(rules) * arguments.left.shape[-1])
-        rows = torch.empty(len(rules), arguments.left[..., columns].shape[-1], dtype=torch.float64)
-        for first, table in ((0, arguments.left), (states, arguments.right)):
-            side = ((rules >= first) & (rules < first + states)).nonzero()[:, 0]
-            rows[side] = _of(table[..., columns], 2, b[side], rules[side] - first).double()
-        rows = rows.log2_().mul_(POWER).add_(outside[:, None])
-        greatest = rows.new_full((spans, rows.shape[-1]), -math.inf)
-        return greatest.scatter_reduce_(0, sides[:, None].expand_as(rows), rows, "amax")
+        column = symbols + (states if width == 1 else 0)
+        # Of L and of R, of which the others are read in vain.
+        left, right = (_of(table, 2, b, rules % states, column) for table in (arguments.left, arguments.right))
+        return torch.where(rules < states, left, right).double()
 
     def _add_splits(self, level: Level, bounds: Tensor) -> None:
         chart, width = self.chart, level.width
@@ -164,7 +172,7 @@ class Forest:
 
     def maximise(self) -> Tensor:
         """Run the Viterbi recursion over the forest; return the best log-probability of each sentence, [B] float64."""
-        arguments, states = self.arguments, self.chart.nonterminals
+        arguments = self.arguments
         self.side_values = torch.full((self.sides,), -math.inf, dtype=torch.float64)
         self.side_nodes = torch.zeros(self.sides, dtype=torch.int64)
         best = torch.full((self.chart.batch,), -math.inf, dtype=torch.float64)
@@ -186,21 +194,11 @@ class Forest:
                     values, which = segment_best(level.values[whole] + root, b[whole], len(best))
                     hit = values > -math.inf
                     best[hit], self.tops[hit] = values[hit], whole[which[hit]]
-            # Every side with every node over its span: the nodes of a span are contiguous.
-            counts = torch.bincount(level.nodes, minlength=len(level.b))
-            each = counts[level.sides]
-            sides = torch.repeat_interleave(torch.arange(len(each)), each)
-            offset = torch.arange(len(sides)) - (each.cumsum(0) - each)[sides]
-            nodes = (counts.cumsum(0) - counts)[level.sides][sides] + offset
-            column = level.symbols[nodes] + (states if width == 1 else 0)
-            rule = level.side_rules[sides]
-            # Rows of L and of R, of which the others are read in vain.
-            left, right = (
-                _of(rules, 2, b[nodes], rule % states, column) for rules in (arguments.left, arguments.right)
-            )
-            values = torch.where(rule < states, left, right).double().log() + level.values[nodes]
-            greatest, which = segment_best(values, sides, len(each))
-            here = slice(level.first_side, level.first_side + len(each))
+            side, nodes = pairs(level.sides, level.nodes, len(level.b))
+            values = self._rules(width, b[nodes], level.side_rules[side], level.symbols[nodes]).log_()
+            values += level.values[nodes]
+            greatest, which = segment_best(values, side, len(level.sides))
+            here = slice(level.first_side, level.first_side + len(level.sides))
             self.side_values[here] = greatest
             if len(nodes):
                 self.side_nodes[here] = nodes[which.clamp(max=len(nodes) - 1)]
@@ -300,6 +298,18 @@ def segment_best(values: Tensor, segments: Tensor, count: int) -> tuple[Tensor, 
     where = (values == best[segments]).nonzero()[:, 0]
     first = torch.full((count,), len(values), dtype=torch.int64)
     return best, first.scatter_reduce_(0, segments[where], where, "amin")
+
+
+def pairs(ones: Tensor, others: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the numbers of each of ``ones`` with each of ``others`` of the same span, in order: [pairs] each.
+
+    Both are the numbers of their spans, below ``count``, in increasing order.
+    """
+    counts = torch.bincount(others, minlength=count)
+    each = counts[ones]
+    one = torch.repeat_interleave(torch.arange(len(ones)), each)
+    first = (counts.cumsum(0) - counts)[ones] - (each.cumsum(0) - each)
+    return one, first[one] + torch.arange(len(one))
 
 
 def _of(table: Tensor, dims: int, b: Tensor, *index: Tensor) -> Tensor:
