@@ -21,6 +21,13 @@ def test_numbers_in_the_input_s_order(call: Call, tiny_run: Path) -> None:
     assert scores[0] < scores[4] < scores[1] < 0
 
 
+def test_pruned_numbers_come_with_their_error(call: Call, tiny_run: Path) -> None:
+    whole, pruned = (call("score", tiny_run, *more, stdin="the dog sees a cat\n") for more in ([], ["--pruned"]))
+    assert pruned.lines == whole.lines  # a small grammar loses nothing
+    assert "too small by about 0 nats" in pruned.err
+    assert call("score", tiny_run, "--pruned", "--surprisal", stdin="the dog").code == 2
+
+
 def test_the_unit_is_said_on_standard_error_only(call: Call, tiny_run: Path) -> None:
     assert "nats" in call("score", tiny_run, stdin="the dog").err
     assert call("score", tiny_run, "--quiet", stdin="the dog").err == ""

@@ -11,6 +11,7 @@ from simplepcfg import Run
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.inference.marginals import span_marginals
+from simplepcfg.ops.marginals import pruned
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["The dog , sees a cat .", "dog", "", ". ,", *tiny_sentences(6, seed=4)]
@@ -212,3 +213,16 @@ def test_an_ensemble_needs_the_same_words(runs: list[Run], eos_run: Run) -> None
         simplepcfg.ensemble([])
     with pytest.raises(InputError, match="single string"):
         simplepcfg.ensemble("runs/demo")
+
+
+def test_pruned_scores_are_scores_with_their_errors(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = ["the dog sees a cat with the old man", "the man sees the dog", "dog"]
+    exact = runs[0].score(sentences)
+    assert runs[0].pruned_score(sentences) == [(value, 0.0) for value in exact]  # a small grammar
+    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setattr(pruned, "SHORT", 5)
+    monkeypatch.setitem(pruned.pruned_log_partition.__kwdefaults__, "span_threshold", 0.15)
+    (long, error), *short = runs[0].pruned_score(sentences)
+    assert exact[0] - 5 < long < exact[0]
+    assert error > 0
+    assert short == [(pytest.approx(value), 0.0) for value in exact[1:]]

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from random_grammars import random_case, rules_and_sentences, with_zeros
 from simplepcfg.grammars import SimpleGrammar
-from simplepcfg.ops.inside import span_marginals
+from simplepcfg.ops.arguments import check_arguments
+from simplepcfg.ops.inside import log_partition, span_marginals
 from simplepcfg.ops.marginals import coarse, pruned, symbol_marginals
 from simplepcfg.ops.marginals.pruned import pruned_span_marginals
 
@@ -26,7 +27,9 @@ def some_bonus(batch: int, n: int) -> Tensor:
 
 def pruned_of(*given: Tensor, threshold: float, span_threshold: float = 0.0, **options: Tensor) -> Tensor | None:
     rules, sentences = rules_and_sentences(*given, **options)
-    return pruned_span_marginals(rules, sentences, threshold=threshold, span_threshold=span_threshold)
+    return pruned_span_marginals(
+        rules, sentences, threshold=threshold, span_threshold=span_threshold, symbol_threshold=0.0
+    )
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -58,7 +61,7 @@ def test_marginals_of_few_spans_are_those_of_trees_without_the_others(with_bonus
     tensors = [tensor.detach() for tensor in random_case(3, 14, 80, 12, scale=3.0).tensors()]
     lengths, bonus = torch.tensor([14, 11, 6]), some_bonus(3, 14) if with_bonus else None
     rules, sentences = rules_and_sentences(*tensors, lengths=lengths, span_bonus=bonus)
-    guessed = coarse.coarse_span_marginals(rules, sentences)
+    guessed = coarse.coarse_guess(check_arguments(rules, sentences)).spans
     torch.testing.assert_close(guessed.sum((1, 2)), lengths.double() - 1)
     kept = guessed >= 0.01
     kept[2] = True  # a short sentence loses nothing
@@ -75,7 +78,7 @@ def test_marginals_of_few_spans_are_those_of_trees_without_the_others(with_bonus
 def test_a_coarse_grammar_with_a_cluster_for_each_symbol_is_the_grammar_itself() -> None:
     tensors = [tensor.detach() for tensor in random_case(2, 9, 40, 5, scale=3.0).tensors()]
     _, expected = span_marginals(*tensors)
-    marginals = coarse.coarse_span_marginals(*rules_and_sentences(*tensors))
+    marginals = coarse.coarse_guess(check_arguments(*rules_and_sentences(*tensors))).spans
     torch.testing.assert_close(marginals, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -109,3 +112,42 @@ def test_spans_of_two_words_need_no_outside(n: int) -> None:
     _, spans = span_marginals(*tensors, lengths=lengths)
     _, symbols = symbol_marginals(*rules_and_sentences(*tensors, lengths=lengths))
     torch.testing.assert_close(spans, symbols.sum(-1), rtol=1e-9, atol=1e-12)
+
+
+def test_symbols_that_are_clusters_of_their_own_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = [tensor.detach() for tensor in random_case(3, 12, 60, 5, scale=3.0).tensors()]
+    rules, sentences = rules_and_sentences(*tensors, lengths=torch.tensor([12, 9, 4]))
+    options = {"span_threshold": 1e-30, "symbol_threshold": 1e-3}
+    marginals = pruned_span_marginals(rules, sentences, threshold=0.0, **options)
+    torch.testing.assert_close(marginals, span_marginals(*tensors, lengths=sentences.lengths)[1], rtol=1e-9, atol=1e-12)
+    result = pruned.pruned_log_partition(rules, sentences, **options)
+    assert result is not None
+    torch.testing.assert_close(result[0], log_partition(rules, sentences))
+    assert float(result[1].max()) < 1e-20
+
+
+def test_log_z_is_that_of_symbols_above_a_threshold_and_of_mean_rules_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The formulas, span by span in float64, with every span kept."""
+    monkeypatch.setattr(coarse, "CLUSTERS", 7)
+    log_emissions, root, left, right = (tensor.detach() for tensor in random_case(1, 9, 20, 5, scale=4.0).tensors())
+    rules, sentences = rules_and_sentences(log_emissions, root, left, right)
+    guess = coarse.coarse_guess(check_arguments(rules, sentences))
+    groups = [(guess.members == cluster).nonzero()[:, 0] for cluster in range(7)]
+    both, n = torch.cat([left, right]), 9
+    mean = torch.stack([both[:, group].mean(1) for group in groups], 1).nan_to_num(0.0)[:, guess.members]  # [2N, N]
+    children = {(i, i + 1): both[:, 20:] @ log_emissions[0, i].exp() for i in range(n)}
+    dropped = 0
+    for width in range(2, n + 1):
+        for i in range(n - width + 1):
+            splits = range(i + 1, i + width)
+            beta = sum(children[i, k][:20] * children[k, i + width][20:] for k in splits)
+            estimates = guess.outside[0, i, i + width][guess.members] * beta
+            chosen = estimates / estimates.sum() * guess.spans[0, i, i + width] >= 1e-3
+            dropped += int((~chosen).sum())
+            children[i, i + width] = both[:, :20] @ (beta * chosen) + mean @ (beta * ~chosen)
+    assert dropped > 100
+    result = pruned.pruned_log_partition(rules, sentences, span_threshold=1e-30, symbol_threshold=1e-3)
+    assert result is not None
+    torch.testing.assert_close(result[0], (root * beta).sum().log()[None])

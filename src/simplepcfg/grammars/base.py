@@ -97,6 +97,26 @@ class Grammar(Algorithms[Sampled, Counts]):
         return self._log_partition(self._sentences(words, lengths, span_bonus))
 
     @without_autocast
+    def pruned_log_partition(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Compute log p of each sentence without improbable spans where that takes less time, and its estimated error.
+
+        Both are [B]; the error is how far log p may be too small. See ops/marginals/README.md.
+        """
+        sentences = self._sentences(words, lengths, span_bonus)
+        with torch.no_grad():
+            pruned = self._pruned_log_partition(sentences)
+            if pruned is None:
+                log_z = self._log_partition(sentences)
+                return log_z, torch.zeros_like(log_z)
+            return pruned
+
+    def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor] | None:
+        """Return log p and its error, or None where the exact form takes less time."""
+        return None
+
+    @without_autocast
     def span_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:

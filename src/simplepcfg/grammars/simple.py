@@ -21,7 +21,7 @@ from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_w
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.given_trees import symbols_given_trees
-from simplepcfg.ops.marginals.pruned import pruned_span_marginals
+from simplepcfg.ops.marginals.pruned import pruned_log_partition, pruned_span_marginals
 from simplepcfg.ops.prefix import (
     Closure,
     GrowingPrefix,
@@ -96,6 +96,9 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
         return log_partition(self.rules, sentences, backend=self.backend)
+
+    def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor] | None:
+        return pruned_log_partition(self.rules, sentences, backend=self.backend)
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)

@@ -23,6 +23,7 @@ from simplepcfg.inference.evaluation import evaluate, evaluate_treebank
 from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
 from simplepcfg.inference.marginals import (
+    Bonus,
     ConstraintList,
     TaggedWord,
     depths,
@@ -33,7 +34,7 @@ from simplepcfg.inference.marginals import (
     word_span_marginals,
 )
 from simplepcfg.inference.parsing import k_best_blocks, parse_blocks, parse_spans
-from simplepcfg.inference.scoring import log_probabilities
+from simplepcfg.inference.scoring import PrunedScore, log_probabilities, pruned_log_probabilities
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
 from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records
@@ -107,12 +108,33 @@ class Run(TrainedModel):
             items = list(sentences)
             tables = with_depths(self.surprisal(items, entropies=True), self.depths(items))
             return SurprisalTables(map(SurprisalTable, tables)).to_frame()
-        prepared = self.prepare(sentences)
-        bonus = make_bonus(constraints, prepared, self.device)
-        tokens = [item.tokens for _, item in prepared]
+        tokens, bonus = self._tokens_and_bonus(sentences, constraints)
         scores = log_probabilities(self, tokens, bonus)
-        spelled = (sum(map(self.spelling_log_probability, each)) for each in tokens)
-        return [score + spelling for score, spelling in zip(scores, spelled, strict=True)]
+        return [score + self._spelled(each) for score, each in zip(scores, tokens, strict=True)]
+
+    def pruned_score(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
+    ) -> list[PrunedScore]:
+        """Return the log-probability of each sentence as far as probable spans go, with its estimated error.
+
+        On a CPU, grammars of 256 nonterminals or more take a fraction of the time of `score`; others are exact.
+
+            run.pruned_score(["the dog barks ."])   # [PrunedScore(log_probability=-14.2, error=0.0)]
+        """
+        tokens, bonus = self._tokens_and_bonus(sentences, constraints)
+        scores = pruned_log_probabilities(self, tokens, bonus)
+        return [
+            PrunedScore(value + self._spelled(each), error) for (value, error), each in zip(scores, tokens, strict=True)
+        ]
+
+    def _tokens_and_bonus(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None
+    ) -> tuple[list[list[str]], Bonus]:
+        prepared = self.prepare(sentences)
+        return [item.tokens for _, item in prepared], make_bonus(constraints, prepared, self.device)
+
+    def _spelled(self, tokens: Sequence[str]) -> float:
+        return sum(map(self.spelling_log_probability, tokens))
 
     @overload
     def surprisal(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.float64_recheck import Float64Recheck
-from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.batches import cells_of_decoding, in_batches
 from simplepcfg.inference.marginals import Bonus
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -46,6 +47,31 @@ def log_probabilities(
     if any(math.isnan(value) for value in log_p):
         raise NumericalError(f"{run.name}: log-probabilities are NaN; its weights are damaged, train it again")
     return log_p
+
+
+class PrunedScore(NamedTuple):
+    """A natural log-probability without improbable spans, and by how much it is estimated to be too small."""
+
+    log_probability: float
+    error: float
+
+
+def pruned_log_probabilities(
+    run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None
+) -> list[PrunedScore]:
+    """Return ``log_probabilities`` without improbable spans where all sentences share their rules, else exact ones."""
+    if not run.shares_rules:
+        return [PrunedScore(value, 0.0) for value in log_probabilities(run, sentences, bonus)]
+    recheck = Float64Recheck(run.model, run.grammar)
+
+    def compute(batch: Batch) -> list[PrunedScore]:
+        weights = bonus(batch)
+        values, errors = run.grammar.pruned_log_partition(batch.words, batch.lengths, span_bonus=weights)
+        values = recheck.log_likelihoods(values, batch.words, batch.lengths, weights)
+        return [PrunedScore(*pair) for pair in zip(values.tolist(), errors.tolist(), strict=True)]
+
+    cells = cells_of_decoding(run, exact=False)
+    return in_batches(run, sentences, compute, lambda: PrunedScore(-math.inf, 0.0), cells=cells)
 
 
 def importance_log_probabilities(run: TrainedModel, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:

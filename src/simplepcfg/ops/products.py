@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.backends import has_triton
@@ -14,6 +15,9 @@ PRECISIONS = (None, "bf16", "tf32", "fp32")
 ROW_ALIGNMENT = 64
 # Without MKL, torch.bmm on a CPU loops over the matrices: where they have fewer columns, multiply and sum is faster.
 LEAST_BMM_COLUMNS = 0 if torch.backends.mkl.is_available() else 1024
+
+# Share of the columns above which a dense product on a CPU takes less time than the sum of the chosen rows.
+MOST_CHOSEN = 0.2
 
 
 def check_precision(precision: str | None) -> None:
@@ -84,6 +88,15 @@ def weighted_sums(weights: Tensor, rows: Tensor) -> Tensor:
     if rows.device.type == "cpu" and columns < LEAST_BMM_COLUMNS:
         return rows.mul_(weights.unsqueeze(-1)).sum(-2)
     return torch.bmm(weights.reshape(-1, 1, count), rows.view(-1, count, columns)).view(*outer, columns)
+
+
+def chosen_products(values: Tensor, chosen: Tensor, rules: Tensor) -> Tensor:
+    """Compute the product of ``values`` [R, N], 0 where they are not ``chosen``, with ``rules`` [N, M]: [R, M]."""
+    row, column = chosen.nonzero(as_tuple=True)
+    if len(row) > MOST_CHOSEN * chosen.numel():
+        return (values * chosen) @ rules
+    first = torch.searchsorted(row, torch.arange(len(values)))
+    return embedding_bag(column, rules, first, mode="sum", per_sample_weights=values[row, column])
 
 
 def aligned_rows(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:

@@ -1,16 +1,19 @@
-"""A coarse grammar whose nonterminals are clusters of those of a large one: a cheap guess of its span marginals.
+"""A coarse grammar whose nonterminals are clusters of those of a large one: a cheap guess of its marginals.
 
 Clusters are of nonterminals with similar parents, by k-means over random projections of the columns of the rules. A
 cluster has the mean rules of its members, weighted by how often they occur, and their summed probability as a child.
 Preterminals stay as they are, so that words keep their probabilities.
 """
 
+from dataclasses import dataclass, replace
+
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import Sentences, SimpleRules
-from simplepcfg.ops.inside import log_partition_and_spans
-from simplepcfg.ops.transposed_rules import kept_layout
+from simplepcfg.ops.arguments import InsideArguments, SimpleRules
+from simplepcfg.ops.inside.scaled_backward import Backward
+from simplepcfg.ops.inside.scaled_chart import ScaledChart
+from simplepcfg.ops.transposed_rules import kept_layout, transposed_rules
 
 CLUSTERS = 96
 ITERATIONS = 12
@@ -18,12 +21,57 @@ DIRECTIONS = 64  # of the random projection
 FREQUENCY_STEPS = 30
 
 
-def coarse_span_marginals(rules: SimpleRules, sentences: Sentences) -> Tensor:
-    """Compute the span marginals of sentences, [B, n + 1, n + 1], under the coarse grammar of rules without a batch."""
-    members = kept_layout("clusters", rules.left, rules.right, _clusters)
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What a coarse grammar says about the spans of sentences."""
+
+    members: Tensor  # [N]: the cluster of each nonterminal
+    membership: Tensor  # [N, K]: 1 at the cluster of each nonterminal
+    mean_rules: Tensor  # [K, 2N]: the mean rule with a child of each cluster, on the left and on the right
+    spans: Tensor  # [B, n + 1, n + 1]: marginals of spans of two words or more
+    outside: Tensor  # [B, n + 1, n + 1, K]: outside values of the clusters; each span has a scale of its own
+
+    def symbols(self, b: Tensor, i: Tensor, j: Tensor, beta: Tensor) -> Tensor:
+        """Estimate the marginals of the symbols of spans, given their inside values in any scale: [spans, N] each."""
+        estimates = self.outside[b, i, j].index_select(1, self.members).mul_(beta)
+        totals = estimates.sum(-1, keepdim=True)
+        return estimates.mul_(self.spans[b, i, j, None] / totals.masked_fill_(totals == 0, 1.0))
+
+
+def coarse_rules(rules: SimpleRules) -> tuple[Tensor, SimpleRules]:
+    """Return the cluster of each nonterminal, [N], and the rules of the clusters; ``rules`` have no batch dimension."""
+    members = clusters_of(rules.left, rules.right)
     left, right = kept_layout("coarse", rules.left, rules.right, lambda one, other: _coarse(one, other, members))
     root = rules.root.new_zeros(CLUSTERS).index_add_(0, members, rules.root.detach())
-    return log_partition_and_spans(SimpleRules(root, left, right), sentences, backend="torch")[1]
+    return members, SimpleRules(root, left, right)
+
+
+def coarse_guess(arguments: InsideArguments) -> Guess:
+    """Compute the marginals of spans, and outside values, under the coarse grammar."""
+    members, coarse = coarse_rules(arguments.rules)
+    chart = ScaledChart(replace(arguments, root=coarse.root, left=coarse.left, right=coarse.right))
+    chart.fill()
+    backward = Backward(chart, torch.ones(chart.batch, dtype=chart.dtype), check_range=True)
+    posts = (chart.batch, chart.n + 1, chart.n + 1)
+    outside, spans = torch.zeros(*posts, CLUSTERS, dtype=chart.dtype), torch.zeros(*posts, dtype=chart.dtype)
+    for width in range(chart.n, 1, -1):
+        alpha = backward.outside(width, None)
+        if width > 2:
+            backward.add_to_children(width, alpha)
+        torch.diagonal(spans, width, 1, 2).copy_(torch.linalg.vecdot(alpha, chart.beta[width]))
+        # Scaled, since values of another grammar are multiplied with these.
+        scaled = alpha / alpha.amax(-1, keepdim=True).clamp(min=torch.finfo(chart.dtype).tiny)
+        torch.diagonal(outside, width, 1, 2).copy_(scaled.transpose(1, 2))
+    membership = kept_layout("membership", arguments.left, arguments.right, lambda left, _: _membership(left, members))
+    means = kept_layout(
+        "mean rules", arguments.left, arguments.right, lambda left, right: _mean_rules(left, right, membership)
+    )
+    return Guess(members, membership, means, spans, outside)
+
+
+def clusters_of(left: Tensor, right: Tensor) -> Tensor:
+    """Return the cluster of each nonterminal of rules without a batch dimension, [N], which is computed once."""
+    return kept_layout("clusters", left, right, _clusters)
 
 
 def _frequencies(left: Tensor, right: Tensor) -> Tensor:
@@ -76,3 +124,12 @@ def _coarse(left: Tensor, right: Tensor, members: Tensor) -> Tensor:
         children = rows.new_zeros(CLUSTERS, CLUSTERS).index_add_(1, members, rows[:, :states])
         sides.append(torch.cat([children, rows[:, states:]], 1))
     return torch.stack(sides)
+
+
+def _membership(left: Tensor, members: Tensor) -> Tensor:
+    return left.new_zeros(len(members), CLUSTERS).scatter_(1, members[:, None], 1.0)
+
+
+def _mean_rules(left: Tensor, right: Tensor, membership: Tensor) -> Tensor:
+    shares = membership / membership.sum(0).clamp(min=1.0)
+    return shares.T @ transposed_rules(left, right)[: len(left)]

@@ -1,6 +1,7 @@
-"""Span marginals by inside and outside passes over few spans and few symbols; README.md says which.
+"""Log p and span marginals by inside and outside passes over few spans and few symbols; README.md says which.
 
-A coarse grammar guesses which spans matter, and only those get rows of the chart. The outside pass hands marginals
+A coarse grammar guesses which spans matter, and only those get rows of the chart, and which of their symbols do; the
+others have the rules of their clusters. The outside pass hands marginals
 themselves down the tree, from parent symbols to the children of their splits. Few symbols have one that matters: at a
 span of a trained grammar of 1,024 nonterminals about a dozen reach 1e-5. A span's marginal is divided among those that
 do, so that only spans without any of them are lost.
@@ -15,18 +16,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, some_sentences
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside import BACKENDS
 from simplepcfg.ops.inside.scaled_chart import CACHE_BYTES
-from simplepcfg.ops.marginals.coarse import coarse_span_marginals
+from simplepcfg.ops.marginals.coarse import Guess, coarse_guess
+from simplepcfg.ops.products import chosen_products
 from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
 from simplepcfg.ops.transposed_rules import stacked_rules, transposed_rules
 
 # Marginals of one symbol over one span, or of one parent symbol of a span, are dropped below this.
 THRESHOLD = 1e-5
-# Spans are dropped whose marginal under the coarse grammar is below this, in sentences of more words than that.
+# In sentences of more words than SHORT, spans are dropped whose marginal under the coarse grammar is below the first of
+# these. Symbols whose marginal, by inside values and coarse outside values, is below the second have mean rules.
 SPAN_THRESHOLD = 5e-4
+SYMBOL_THRESHOLD = 4e-6
 SHORT = 15
 MOST_SYMBOLS = 0.5  # share of the symbols of spans of one width above which the exact form takes less time
 LEAST_NONTERMINALS = 256
@@ -39,6 +43,7 @@ def pruned_span_marginals(
     backend: str = "auto",
     threshold: float = THRESHOLD,
     span_threshold: float = SPAN_THRESHOLD,
+    symbol_threshold: float = SYMBOL_THRESHOLD,
 ) -> Tensor | None:
     """Compute span marginals of sentences, [B, n + 1, n + 1], as far as spans and symbols above thresholds go.
 
@@ -49,25 +54,84 @@ def pruned_span_marginals(
     Raises:
         InputError: as ``inside`` does.
     """
-    backend = resolve_backend(backend, sentences.log_emissions, BACKENDS)
     with torch.inference_mode():
         arguments = check_arguments(rules, sentences)
-        batch, n, nonterminals, _ = arguments.sizes
-        on_cpu = backend == "torch" and arguments.log_emissions.device.type == "cpu"
-        if not on_cpu or n == 1 or nonterminals < LEAST_NONTERMINALS or arguments.batched_rules:
-            return None
-        lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
-        ends = torch.arange(n + 1)
-        every = (ends <= lengths[:, None])[:, None] & (ends[:, None] < ends)  # [B, n + 1, n + 1]
-        kept = every
-        if span_threshold > 0 and bool((lengths > SHORT).any()):
-            likely = coarse_span_marginals(rules, sentences) >= span_threshold
-            kept = every & (likely | (ends - ends[:, None] == 1) | (lengths <= SHORT)[:, None, None])
-            kept[torch.arange(batch), 0, lengths] = True
-        chart = PrunedChart(arguments, lengths, kept)
-        in_range = chart.fill()
-        lost = ~chart.has_tree & (kept != every).any((1, 2))
-        return chart.span_marginals(threshold) if in_range and not bool(lost.any()) else None
+        batch, n, _, _ = arguments.sizes
+        spans = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+        charts = pruned_charts(arguments, backend, span_threshold, symbol_threshold)
+        for some, chart in charts or []:
+            marginals = None if chart is None else chart.span_marginals(threshold)
+            if marginals is None:
+                return None
+            spans[some] = marginals
+        return None if charts is None else spans
+
+
+def pruned_log_partition(
+    rules: SimpleRules,
+    sentences: Sentences,
+    *,
+    backend: str = "auto",
+    span_threshold: float = SPAN_THRESHOLD,
+    symbol_threshold: float = SYMBOL_THRESHOLD,
+) -> tuple[Tensor, Tensor] | None:
+    """Compute log Z of each sentence as far as spans above a threshold and the rules of clusters of symbols go.
+
+    Returns:
+        ``(log_z, lost)``, [B] each: ``lost`` is the sum of the marginals of the dropped spans under the coarse grammar,
+        about by how much log Z is too small. None as ``pruned_span_marginals`` does.
+
+    Raises:
+        InputError: as ``inside`` does.
+    """
+    with torch.inference_mode():
+        arguments = check_arguments(rules, sentences)
+        log_z = arguments.log_emissions.new_full((arguments.sizes[0],), -math.inf)
+        lost = torch.zeros_like(log_z)
+        charts = pruned_charts(arguments, backend, span_threshold, symbol_threshold)
+        for some, chart in charts or []:
+            if chart is None:
+                return None
+            log_z[some], lost[some] = chart.log_partition(), chart.lost
+        return None if charts is None else (log_z, lost)
+
+
+def pruned_charts(
+    arguments: InsideArguments, backend: str, span_threshold: float, symbol_threshold: float
+) -> list[tuple[Tensor, PrunedChart | None]] | None:
+    """Return filled charts of short and of longer sentences, each with the indices of these; None where none pays.
+
+    A chart is None if a value left the floating-point range, or if a sentence lost all of its trees.
+    """
+    backend = resolve_backend(backend, arguments.log_emissions, BACKENDS)
+    batch, n, nonterminals, _ = arguments.sizes
+    on_cpu = backend == "torch" and arguments.log_emissions.device.type == "cpu"
+    if not on_cpu or n == 1 or nonterminals < LEAST_NONTERMINALS or arguments.batched_rules:
+        return None
+    lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
+    short = lengths <= SHORT
+    charts = []
+    for some, prunes in ((short.nonzero()[:, 0], False), ((~short).nonzero()[:, 0], span_threshold > 0)):
+        if len(some):
+            given = arguments if len(some) == batch else some_sentences(arguments, some)
+            charts.append((some, _filled(given, lengths[some], span_threshold if prunes else 0.0, symbol_threshold)))
+    return charts
+
+
+def _filled(
+    arguments: InsideArguments, lengths: Tensor, span_threshold: float, symbol_threshold: float
+) -> PrunedChart | None:
+    ends = torch.arange(arguments.sizes[1] + 1)
+    kept = every = (ends <= lengths[:, None])[:, None] & (ends[:, None] < ends)  # [B, n + 1, n + 1]
+    guess = None
+    if span_threshold > 0:
+        guess = coarse_guess(arguments)
+        kept = every & ((guess.spans >= span_threshold) | (ends - ends[:, None] == 1))
+        kept[torch.arange(len(lengths)), 0, lengths] = True
+    chart = PrunedChart(arguments, lengths, kept, guess, symbol_threshold)
+    if not chart.fill() or (guess is not None and bool((~chart.has_tree & (lengths > 1)).any())):
+        return None
+    return chart
 
 
 @dataclass(slots=True)
@@ -88,9 +152,17 @@ class Width:
 class PrunedChart:
     """A chart of rows, one for each span that is kept; all sentences have the same rules."""
 
-    def __init__(self, arguments: InsideArguments, lengths: Tensor, kept: Tensor) -> None:
-        """Number the spans of ``kept`` [B, n + 1, n + 1] by width."""
+    def __init__(
+        self,
+        arguments: InsideArguments,
+        lengths: Tensor,
+        kept: Tensor,
+        guess: Guess | None = None,
+        symbol_threshold: float = 0.0,
+    ) -> None:
+        """Number the spans of ``kept`` [B, n + 1, n + 1] by width. Without a guess all of their symbols are kept."""
         self.arguments, self.lengths = arguments, lengths
+        self.guess, self.symbol_threshold = guess, symbol_threshold
         self.n, self.nonterminals = arguments.sizes[1:3]
         self.dtype = arguments.log_emissions.dtype
         self.range = range_of(self.dtype)
@@ -107,7 +179,11 @@ class PrunedChart:
         self.exponents = torch.empty(len(b), 2, dtype=self.dtype)
         self.scales = torch.empty(len(b), 2, dtype=self.dtype)  # stored row = scale · matrix product
         self.beta = torch.empty(len(b) - self.words, self.nonterminals, dtype=self.dtype)
+        self.beta_exponents = torch.empty(len(b) - self.words, dtype=self.dtype)
         self.widths: dict[int, Width] = {}
+        self.lost = torch.zeros(len(lengths), dtype=self.dtype)  # the sum of the guessed marginals of dropped spans
+        if guess is not None:
+            self.lost += torch.where(kept, 0.0, guess.spans).sum((1, 2))
         self.has_tree = torch.zeros(len(lengths), dtype=torch.bool)  # of sentences of two words or more
 
     def fill(self) -> bool:
@@ -115,7 +191,11 @@ class PrunedChart:
         transposed = transposed_rules(self.arguments.left, self.arguments.right)  # [N + P, 2N]
         rows = self.rows[1]
         emissions = self.arguments.log_emissions[self.b[rows], self.i[rows]]
-        emissions = (emissions - emissions.amax(-1, keepdim=True).clamp(min=-1e30)).exp_().mul_(2.0**self.range.peak)
+        best = emissions.amax(-1, keepdim=True).clamp(min=-1e30)
+        self.log_words = torch.zeros(len(self.lengths), dtype=torch.float64).index_add_(
+            0, self.b[rows], best[:, 0].double()
+        )
+        emissions = (emissions - best).exp_().mul_(2.0**self.range.peak)
         exponents = torch.full((self.words,), -float(self.range.peak), dtype=self.dtype)
         self._store(rows, emissions @ transposed[self.nonterminals :], exponents)
         for width in range(2, self.n + 1):
@@ -123,13 +203,37 @@ class PrunedChart:
             beta, exponents = self._sum_splits(level)
             if bool(((beta.amax(-1) < self.range.safe) & (exponents > DEAD / 2)).any()):
                 return False
+            self.beta_exponents[level.rows.start - self.words : level.rows.stop - self.words] = exponents
             if width < self.n:
-                self._store(level.rows, beta @ transposed[: self.nonterminals], exponents)
+                self._store(level.rows, self._multiply(level, beta, transposed[: self.nonterminals]), exponents)
         longer = (self.lengths > 1).nonzero()[:, 0]
         tops = self.beta[self.row_of[longer, 0, self.lengths[longer]] - self.words]
         root = self.arguments.root.expand(len(self.lengths), -1)[longer]
         self.has_tree[longer] = ((tops > 0) & (root > 0)).any(-1)
         return True
+
+    def log_partition(self) -> Tensor:
+        """Return log Z of the derivations of which all spans and symbols are kept: [B]."""
+        longer = self.has_tree.nonzero()[:, 0]
+        rows = self.row_of[longer, 0, self.lengths[longer]] - self.words
+        root = self.arguments.root.expand(len(self.lengths), -1)[longer]
+        tops = self.beta[rows].double().log_() + root.double().log()
+        log_z = torch.full_like(self.log_words, -math.inf)
+        log_z[longer] = tops.logsumexp(-1) + self.beta_exponents[rows].double() * math.log(2) + self.log_words[longer]
+        return log_z.to(self.dtype)
+
+    def _multiply(self, level: Width, beta: Tensor, rules: Tensor) -> Tensor:
+        """Compute η and ζ of the spans of one width, [spans, 2N]; improbable symbols have their cluster's mean rules.
+
+        Those of whole sentences, which nothing reads, need not be right.
+        """
+        if self.guess is None or self.symbol_threshold == 0:
+            return beta @ rules
+        estimates = self.guess.symbols(level.b, level.i, level.i + level.width, beta)
+        chosen = estimates >= self.symbol_threshold
+        chosen &= (self.lengths[level.b] != level.width)[:, None]
+        rest = beta.masked_fill(chosen, 0.0) @ self.guess.membership
+        return chosen_products(beta, chosen, rules).addmm_(rest, self.guess.mean_rules)
 
     def _splits(self, width: int) -> Width:
         """Find the splits of the spans of one width whose children have rows."""
