@@ -109,12 +109,13 @@ def expanded(paths: Iterable[str]) -> list[str]:
     return files
 
 
-def word_offsets(text: str, words: Iterable[str], start: int = 0) -> tuple[Offsets, int]:
-    """Return where each word stands in a text, from `start` on, and where the last one ends.
+def word_offsets(text: str, words: Iterable[str]) -> tuple[Offsets, int]:
+    """Return where each word stands in a text, and where the last one ends.
 
     White space is skipped, also within a word, as in an ellipsis that is written with spaces.
     """
     offsets: Offsets = []
+    start = 0
     for word in words:
         span = _match(text, word, start)
         if span is None and (place := text.find(word, start, start + LOOKED_AHEAD)) >= 0:

@@ -20,15 +20,12 @@ def span_chart(
     marginals: Sequence[Sequence[float]],
     *,
     tree: Collection[Span] = (),
-    required: Collection[Span] = (),
-    forbidden: Collection[Span] = (),
     places: Sequence[int] | None = None,
-    label: str | None = None,
 ) -> str:
     """Return an SVG picture of ``marginals[i][j]``, [n + 1, n + 1], the probability of the span (i, j).
 
-    Spans of ``tree`` have an outline, required and forbidden ones theirs. ``places`` are the words' indices in the
-    sentence, where these are others: the ones by which cells name their spans.
+    Spans of ``tree`` have an outline. ``places`` are the words' indices in the sentence, where these are others: the
+    ones by which cells name their spans.
     """
     indices = range(len(words)) if places is None else places
     n = len(words)
@@ -52,12 +49,11 @@ def span_chart(
             opacity = round(probability, 3)
             diamond = corners(x, y, UNIT / 2)
             cells.append(path("polygon", diamond, title(told), class_="cell", fill_opacity=opacity, **place))
-            for spans, kind in ((tree, "ring"), (required, "ring required"), (forbidden, "ring forbidden")):
-                if (i, j) in spans:
-                    rings.append(path("polygon", corners(x, y, UNIT / 2 - 3), class_=kind, pointer_events="none"))
+            if (i, j) in tree:
+                rings.append(path("polygon", corners(x, y, UNIT / 2 - 3), class_="ring", pointer_events="none"))
     labels = [slanted(word, left + (k + 0.5) * UNIT, bottom + 10) for k, word in enumerate(shown)]
-    told = label or "span marginals of: " + " ".join(words)
-    return picture([*cells, *rings, *labels], left + n * UNIT + MARGIN, bottom + 14 + below + MARGIN, told)
+    size = left + n * UNIT + MARGIN, bottom + 14 + below + MARGIN
+    return picture([*cells, *rings, *labels], *size, "span marginals of: " + " ".join(words))
 
 
 def surprisal_bars(
@@ -66,7 +62,6 @@ def surprisal_bars(
     entropies: Sequence[float | None] | None = None,
     *,
     most: float | None = None,
-    label: str | None = None,
 ) -> str:
     """Return an SVG picture with a bar for each word, in nats; a word without a value, such as punctuation, has none.
 
@@ -99,4 +94,4 @@ def surprisal_bars(
         parts.append(slanted(shown[k], x + slot / 2, frame.bottom + 14))
     parts.append(line(frame.left, frame.bottom, frame.right, frame.bottom, "axis"))
     width = max(frame.right, frame.left + text_width(heading, 12)) + 12
-    return picture(parts, width, frame.bottom + below + 26, label or "surprisal of: " + " ".join(words))
+    return picture(parts, width, frame.bottom + below + 26, "surprisal of: " + " ".join(words))

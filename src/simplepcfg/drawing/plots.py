@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from simplepcfg.drawing.style import SERIES
 from simplepcfg.drawing.svg import element, line, path, picture, rect, shortened, text, text_width, title
 
+LINE_PLOT = (560.0, 260.0)  # width and height
 MOST_MARKS = 40  # points of a longer line are not marked one by one
 CELL_WIDTH, CELL_HEIGHT = 44.0, 24.0  # of heat maps
 LONGEST_NAME = 20  # of a row of a heat map
@@ -35,17 +36,15 @@ def line_plot(
     label: str,
     log: bool = False,
     unit_square: bool = False,
-    width: float = 560.0,
-    height: float = 260.0,
 ) -> str:
     """Return an SVG picture of some lines; ``unit_square`` has both axes from 0 to 1 and the diagonal."""
+    width, height = LINE_PLOT[1 if unit_square else 0], LINE_PLOT[1]
     kept = [
         [(x, y) for x, y in one.points if math.isfinite(x) and math.isfinite(y) and (y > 0 or not log)]
         for one in series
     ]
     if unit_square:
         across, up = Scale(0.0, 1.0), Scale(0.0, 1.0)
-        width = height
     else:
         across = scale_of([x for points in kept for x, _ in points])
         up = scale_of([y for points in kept for _, y in points], log=log)

@@ -136,40 +136,29 @@ def edge_points(layout: TreeLayout) -> list[list[tuple[float, float]]]:
     return edges
 
 
-def tree_picture(
-    tree: AnyTree,
-    *,
-    probabilities: Mapping[Span, float] | None = None,
-    wrong: Collection[Span] = (),
-    names: Mapping[str, str] | None = None,
-    label: str | None = None,
-) -> str:
+def tree_picture(tree: AnyTree, *, wrong: Collection[Span] = (), names: Mapping[str, str] | None = None) -> str:
     """Return an SVG picture of a tree; nodes without symbols are dots.
 
-    ``probabilities`` of spans are told where the pointer rests; the nodes of ``wrong`` spans are marked. Symbols that
-    ``names`` has are shown by their names.
+    The nodes of ``wrong`` spans are marked. Symbols that ``names`` has are shown by their names.
     """
     layout = layout_tree(tree, names)
     lines = [path("polyline", points, class_="edge") for points in edge_points(layout)]
-    marks = [_mark(node, tree, probabilities or {}, wrong) for node in layout.nodes]
-    return picture([*lines, *marks], layout.width, layout.height, label or "tree of: " + " ".join(tree.words))
+    marks = [_mark(node, tree, wrong) for node in layout.nodes]
+    return picture([*lines, *marks], layout.width, layout.height, "tree of: " + " ".join(tree.words))
 
 
 def _label_width(label: str) -> float:
     return 9.0 if label in PLAIN_LABELS else text_width(label, 12.0) + 6
 
 
-def _mark(node: Node, tree: AnyTree, probabilities: Mapping[Span, float], wrong: Collection[Span]) -> str:
+def _mark(node: Node, tree: AnyTree, wrong: Collection[Span]) -> str:
     place = {"data_start": node.start, "data_end": node.end}
     if node.kind == "word":
         return text(node.label, node.x, node.y, text_anchor="middle", class_="word", **place)
-    span = (node.start, node.end)
     told = " ".join(tree.words[node.start : node.end])
     if node.symbol not in PLAIN_LABELS:
         told = f"{node.symbol}{f' ({node.label})' if node.label != node.symbol else ''}: {told}"
-    if span in probabilities and node.kind == "span":
-        told += f" ({probabilities[span]:.3f})"
-    marked = "node wrong" if span in wrong and node.kind == "span" else "node"
+    marked = "node wrong" if (node.start, node.end) in wrong and node.kind == "span" else "node"
     if node.is_dot:
         return element("circle", title(told), cx=node.x, cy=node.y, r=4.5, class_=marked, **place)
     width = _label_width(node.label)
