@@ -1,10 +1,12 @@
 """The sentences that a command answers: read in chunks that take seconds, and written as they are answered."""
 
 import shlex
+import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from glob import glob
 from itertools import chain, islice
@@ -146,8 +148,9 @@ class Job:
         pairs = zip(taken, results, strict=True)
         answers = (render(item, None if sentence is TOO_LONG else result) for (item, sentence), result in pairs)
         lines = [line for answer in answers for line in answer]
-        write_lines(lines)
-        self.done += len(taken)
+        with _interrupted_later():
+            write_lines(lines)
+            self.done += len(taken)
         for item, _ in taken[-1:]:
             self._advance(item.read - self._read)
             self._read = item.read
@@ -188,6 +191,28 @@ class Job:
 
 Answers = tuple[Callable[[Part | None], Job], Callable[[Job], object]]  # of a command: what makes a job and answers it
 Prepare = Callable[[Any], Answers]  # of the command's request
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Let a first Ctrl-C wait for the end, so that what is written is also counted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed and callable(before):
+        before(pressed[0], None)
 
 
 def _refuse_sentence_as_file(paths: Iterable[str]) -> None:
