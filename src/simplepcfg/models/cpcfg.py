@@ -65,7 +65,6 @@ class CPCFG(CompoundModel):
         self.rules.bias.uniform_(-(inputs**-0.5), inputs**-0.5)
 
     def grammar_of(self, z: Tensor) -> DenseGrammar:
-        """Return the grammars of sentence vectors [B, Z], as one batch of rules."""
         split, every = self.config.nonterminals, self.symbols.shape[0]
         root = rule_softmax(self.root_scores(self.root(_with_z(self.start, z)[:, 0])))  # [B, N]
         # A linear layer of [w; z] is the sum of one of w and one of z; each is computed once and not for every pair.

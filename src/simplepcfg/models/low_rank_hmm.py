@@ -25,7 +25,6 @@ class LowRankHMMConfig(HiddenMarkovConfig):
     rank: int = setting(4096, "Kernel features, r, the rank of the transitions: at most S.")
 
     def sizes(self, batch: int) -> ModelSizes:
-        """Return the tensor sizes of a batch."""
         return ModelSizes(
             activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
             rules=2 * self.states * self.rank,
@@ -68,7 +67,6 @@ class LowRankHMM(NeuralHMM):
         return self.config.rank
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
-        """Return the model of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
         symbols, _, word_embeddings = select_tables(self)
         dropout = active_dropout(self)

@@ -70,11 +70,9 @@ class ResidualLayer(nn.Module):
         self.norm = FeatureNorm(size) if rms_norm else nn.Identity()
 
     def weights(self) -> list[Tensor]:
-        """See `FeatureNetwork.weights`."""
         return [self.linear.weight, self.linear.bias]
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """See `FeatureNetwork.finish`; y includes the residual connection."""
         return self.norm(y)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -93,12 +91,10 @@ class ResidualNetwork(nn.Sequential):
         self.outer_residual = outer_residual
 
     def weights(self) -> list[Tensor]:
-        """See `FeatureNetwork.weights`."""
         layers = [module for module in self.modules() if isinstance(module, nn.Linear)]
         return [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """See `FeatureNetwork.finish`."""
         y = x.to(y.dtype) + y if self.outer_residual else y
         return self[-1](y) if isinstance(self[-1], FeatureNorm) else y
 

@@ -44,7 +44,6 @@ class NeuralHMMConfig(HiddenMarkovConfig):
     embedding: int = setting(512, "Width of embeddings and networks.")
 
     def sizes(self, batch: int) -> ModelSizes:
-        """Return the tensor sizes of a batch."""
         return ModelSizes(
             activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
             rules=self.states**2,
@@ -108,7 +107,6 @@ class NeuralHMM(ExactModel):
         return (self.config.states,)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
-        """Return the model of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
         symbols, _, word_embeddings = select_tables(self)
         if self.config.released:

@@ -49,7 +49,6 @@ class NPCFGConfig(DensePCFGConfig):
     kind: Literal["n-pcfg"] = setting("n-pcfg", "Which model.")
 
     def sizes(self, batch: int) -> ModelSizes:
-        """Return the tensor sizes of a batch."""
         return self.sizes_of(grammars=1)
 
 
@@ -85,7 +84,6 @@ class NPCFG(ExactModel):
         self.precision: str | None = None  # of the matrix products of emissions in training
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> DenseGrammar:
-        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         split, every = self.config.nonterminals, self.symbols.shape[0]
         root = rule_softmax(self.root_scores(self.root(self.start[0])))
         rules = rule_softmax(self.rules(self.symbols[:split])).view(split, every, every)

@@ -26,7 +26,6 @@ class RankHMMConfig(HiddenMarkovConfig):
     rank: int = setting(4096, "Number of ranks, r: at most S.")
 
     def sizes(self, batch: int) -> ModelSizes:
-        """Return the tensor sizes of a batch."""
         return ModelSizes(
             activations=(self.states + self.rank) * self.embedding * (1 + 3 * BLOCKS),
             rules=2 * self.states * self.rank + self.rank**2,

@@ -30,7 +30,6 @@ class RankPCFGConfig(ResidualConfig, SymbolConfig):
     )
 
     def sizes(self, batch: int) -> ModelSizes:
-        """Return the tensor sizes of a batch; the chart is over ranks."""
         states, tags, rank = self.nonterminals, self.preterminals, self.rank
         network = 1 + 3 * BLOCKS  # numbers of each row that are kept for backward, in rows
         rows = 3 * states + (2 + network) * tags if self.released else (4 * states + 3 * tags) * network
@@ -105,11 +104,9 @@ class RankPCFG(ExactModel):
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
-        """Numbers of nonterminals and preterminals."""
         return (self.config.nonterminals, self.config.preterminals)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
-        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
         symbols, (split, _), word_embeddings = select_tables(self)
         if self.config.released:

@@ -131,7 +131,6 @@ class SimpleCPCFG(CompoundModel):
         return (self.config.nonterminals // parts, self.config.preterminals // parts)
 
     def grammar_of(self, z: Tensor) -> SimpleGrammar | ShardedGrammar:
-        """Return the grammars of sentence vectors [B, Z], as one batch of rules."""
         precision = self.precision if self.training else None
         states = self.symbol_groups[0]
         left, right = apply_networks(self.symbols, [self.left_child, self.right_child], precision)

@@ -168,7 +168,6 @@ class SimpleNPCFG(ExactModel):
         return (self.config.nonterminals // parts, self.config.preterminals // parts)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar | ShardedGrammar:
-        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         precision, root, features, emissions = self._parts()
         rules = rule_probabilities(*features, precision=precision)
         if self.shards is not None:

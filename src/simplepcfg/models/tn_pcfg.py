@@ -29,7 +29,6 @@ class TensorPCFGConfig(SymbolConfig):
     embedding: int = setting(256, "Width of embeddings and networks.")
 
     def sizes(self, batch: int) -> ModelSizes:
-        """Return the tensor sizes of a batch; the chart is over ranks."""
         states, tags, rank = self.nonterminals, self.preterminals, self.rank
         return ModelSizes(
             activations=((3 * states + 2 * tags) * 3 + tags * (1 + 3 * BLOCKS)) * self.embedding,
@@ -96,7 +95,6 @@ class TensorPCFG(ExactModel):
             last.load_state_dict({name: value * deviation / logits.std() for name, value in last.state_dict().items()})
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
-        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
         root = rule_softmax(self.root(self.start)[0])
         up = rule_softmax(self.parent(self.symbols[: self.config.nonterminals]), least=LEAST_FACTOR)

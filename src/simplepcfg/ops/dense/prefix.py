@@ -109,36 +109,29 @@ class GrowingDensePrefix:
         self.tags = table.tags[:, -1]  # [X, P]: of the next word
 
     def copy(self) -> "GrowingDensePrefix":
-        """Return an independent copy, which shares all tensors, because none is modified in place."""
         other = object.__new__(GrowingDensePrefix)
         other.__dict__.update(self.__dict__)
         return other
 
     def select(self, indices: Tensor) -> None:
-        """Keep the prefixes with these indices, in this order; an index may occur repeatedly."""
         for name in ("log_prefix", "log_sentence", "tags", "words"):
             setattr(self, name, getattr(self, name)[indices.to(self.words.device)])
 
     def next_tags(self) -> Tensor:
-        """Return P(preterminal of the next word given the prefix): [X, P]; 0 after a prefix of probability 0."""
         return self.tags
 
     def log_end(self) -> Tensor:
-        """Return log P(the sentence ends here given the prefix): [X]; −inf after a prefix of probability 0."""
         impossible = self.log_prefix == -math.inf
         return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
 
     @property
     def length(self) -> int:
-        """Number of words."""
         return self.words.shape[1]
 
     def bytes_per_prefix(self, longest: int) -> int:
-        """Return the memory of one prefix of so many words in bytes, while its chart is computed."""
         states, symbols = len(self.root), self.rules.shape[-1]
         return 8 * (2 * longest * longest * symbols + longest * 4 * states * states + symbols * symbols)
 
     def push(self, log_emissions: Tensor) -> None:
-        """Add a word to each prefix, given its log-emissions [X, P]."""
         self.words = torch.cat([self.words, log_emissions.double()[:, None]], 1)
         self._compute()

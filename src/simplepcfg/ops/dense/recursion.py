@@ -43,16 +43,13 @@ class LogProducts(LogSumExp):
     """Sums of probabilities by matrix products of exponentials, each relative to the maximum of its row."""
 
     def rules(self, rules: Tensor) -> Tensor:
-        """Return the probabilities."""
         return rules
 
     def product(self, rows: Tensor, rules: Tensor) -> Tensor:
-        """Multiply rows with rules, see ``LogSumExp``."""
         best = _finite(rows.detach().amax(-1, keepdim=True))
         return safe_log(torch.matmul((rows - best).exp(), rules.mT)) + best
 
     def splits(self, left: Tensor, right: Tensor, rules: Tensor) -> Tensor:
-        """Sum over splits and pairs of children, relative to the best pair of each row; see ``LogSumExp``."""
         left_best, right_best = (logs.detach().amax(-1, keepdim=True) for logs in (left, right))
         splits = left_best + right_best  # [B, R, splits, 1]
         best = _finite(splits.amax(2, keepdim=True))
@@ -65,15 +62,12 @@ class Best(LogSumExp):
     """Maxima in place of sums, without gradients, for some rows and parents at a time."""
 
     def rules(self, rules: Tensor) -> Tensor:
-        """Return log-probabilities."""
         return rules.log()
 
     def sum(self, logs: Tensor, dim: int) -> Tensor:
-        """Return the largest value over a dimension."""
         return logs.amax(dim)
 
     def product(self, rows: Tensor, rules: Tensor) -> Tensor:
-        """Return the largest of rows [B, R, X] + rules [(B,) M, X] over X: [B, R, M]."""
         rules = rules if rules.dim() == 3 else rules[None]
         most = SCORE_BYTES.get(rows.device.type, SCORE_BYTES["cuda"])
         parts = rules.split(max(1, most // (rows[:, 0].numel() * rows.element_size())), 1)
@@ -81,7 +75,6 @@ class Best(LogSumExp):
         return torch.stack(best, 1)
 
     def splits(self, left: Tensor, right: Tensor, rules: Tensor) -> Tensor:
-        """Return the largest value over splits and pairs of children, see ``LogSumExp``."""
         pairs = zip(left.unbind(1), right.unbind(1), strict=True)
         best = [(before[..., :, None] + after[..., None, :]).amax(1).flatten(1) for before, after in pairs]
         return self.product(torch.stack(best, 1), rules)

@@ -50,7 +50,10 @@ def forward_prefixes(
 
 
 class GrowingForward:
-    """Prefixes of equal length, initially a single empty one, that are extended word by word; in float64."""
+    """Prefixes of equal length, initially a single empty one, that are extended word by word; in float64.
+
+    The interface is that of ``simplepcfg.ops.prefix.GrowingPrefix``.
+    """
 
     def __init__(self, start: Tensor, transitions: Transitions) -> None:
         factors = (transitions,) if isinstance(transitions, Tensor) else tuple(transitions)
@@ -62,13 +65,11 @@ class GrowingForward:
         self.length = 0
 
     def copy(self) -> GrowingForward:
-        """Return an independent copy, which shares all tensors, because none is modified in place."""
         other = object.__new__(GrowingForward)
         other.__dict__.update(self.__dict__)
         return other
 
     def select(self, indices: Tensor) -> None:
-        """Keep the prefixes with these indices, in this order; an index may occur repeatedly."""
         indices = indices.to(self.next_state.device)
         self.next_state, self.log_prefix = self.next_state[indices], self.log_prefix[indices]
 
@@ -81,12 +82,10 @@ class GrowingForward:
         return torch.full_like(self.log_prefix, -math.inf)
 
     def bytes_per_prefix(self, longest: int) -> int:
-        """Return the memory of one prefix in bytes."""
         return 16 * self.next_state.shape[-1]
 
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
-        """Add a word to each prefix, given its log-emissions [P, S]."""
         alpha, log_word = filtered(self.next_state, log_emissions.double())
         for factor in self._factors:
             alpha = alpha @ factor

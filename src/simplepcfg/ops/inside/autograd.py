@@ -58,13 +58,11 @@ class DifferentiableChart(ScaledChart):
             super().__init__(arguments, shards)
 
     def fill(self) -> Tensor:
-        """Run the forward pass; see ``Chart.fill``."""
         with torch.inference_mode():
             log_z = super().fill()
         return log_z.clone()
 
     def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
-        """Compute the gradients that are needed; see ``Chart.backward``."""
         rules = self.arguments.left.new_zeros(self.all_rules.shape) if needs.rules else None
         with torch.inference_mode():
             words, root = Backward(self, grad).run(needs, rules, marginals)

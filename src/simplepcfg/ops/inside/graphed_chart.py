@@ -162,7 +162,6 @@ class GraphedChart:
         self._backward[kind] = capture(run)
 
     def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
-        """Compute the gradients that are needed; see ``Chart.backward``."""
         kind = (needs.words, needs.rules, marginals is not None)
         self._grad.copy_(grad)
         self._backward[kind]()
@@ -249,7 +248,6 @@ class Lease:
         chart.hold(self)
 
     def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
-        """Compute the gradients that are needed; see ``Chart.backward``."""
         graphs, chart = self._graphs, self._chart
         kind = (needs.words, needs.rules, marginals is not None)
         with graphs.lock:

@@ -89,7 +89,6 @@ class PaddedChart(PackedChart):
         self.layout.top_rows.copy_(tables[1])
 
     def fill(self) -> Tensor:
-        """Run the forward pass; see ``Chart.fill``."""
         beyond = self._positions >= self.layout.length_of_sentence[:, None]  # [B, n]
         self.arguments.log_emissions.masked_fill_(beyond[:, :, None], -torch.inf)
         return super().fill()

@@ -36,18 +36,15 @@ class LengthTable:
     # The methods of ``top_down.Tables``; sentence and start are ignored.
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
-        """Return log λ_m[A] ρ_(width − m)[A] for m = 1, 2, …"""
         states = self.beta.shape[1]
         m = torch.arange(1, int(width.max()), device=width.device)
         rest = (width[:, None] - m).clamp(min=0)
         return self.log_children[m, label[:, None]] + self.log_children[rest, states + label[:, None]]
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
-        """Return g of wider spans, or ones for words."""
         return self.words if int(width[0]) == 1 else self.beta[width]
 
     def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        """Return rows of L or R, nonterminal or preterminal columns."""
         states = self.beta.shape[1]
         columns = slice(0, states) if wide else slice(states, None)
         return self.all_rules[side * states + label, columns]

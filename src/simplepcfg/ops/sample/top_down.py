@@ -88,23 +88,21 @@ class ChartTables:
         self.first = (spans.cumsum(0) - spans).to(chart.device)  # by width: the index of its first span
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
-        """Return the logs of products of η(i, k), at [i, k] of the square, and ζ(k, j), at [j, k]."""
         n = self.chart.n
         b, i, j = sentence[:, None], start[:, None], (start + width)[:, None]
         k = (i + torch.arange(1, int(width.max()), device=start.device)).clamp(max=n)
+        # η(i, k) is at [i, k] of the square, and ζ(k, j) at [j, k].
         cells, exponents = self.chart.square.cells, self.chart.exponents.cells
         products = cells[b, i, k, label[:, None]].double().log2() + cells[b, j, k, label[:, None]].double().log2()
         logs = products + exponents[b, i, k].double() + exponents[b, j, k].double()
         return logs.mul_(math.log(2))
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
-        """Return β of wider spans, or the emissions of words."""
         if int(width[0]) == 1:
             return self.chart.words[sentence, start]
         return self.beta[sentence, self.first[width] + start]
 
     def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        """Return rows of L or R."""
         rules = self.chart.all_rules
         columns = slice(0, self.states) if wide else slice(self.states, None)
         rule = side * self.states + label

@@ -25,7 +25,6 @@ class EventReporter(Reporter):
         self._at = 0  # the last reported step
 
     def step(self, report: StepReport) -> None:
-        """Write the values of a step for which metrics are written."""
         self._at = report.step
         if report.logged:
             values = {
@@ -41,7 +40,6 @@ class EventReporter(Reporter):
             self._write(values, report.step)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Write the values of a snapshot and its sample parse."""
         values = {}
         if snapshot.identity is not None:
             values["health/span_marginals_over_n_minus_1"] = snapshot.identity
@@ -52,7 +50,6 @@ class EventReporter(Reporter):
             self._write_text("sample_parse", snapshot.tree.to_brackets(), self._at)
 
     def epoch(self, report: EpochReport) -> None:
-        """Write the perplexities of an epoch."""
         values = {
             "validation/perplexity": report.valid.perplexity,
             "training/epoch_perplexity": report.train_perplexity,
@@ -97,7 +94,6 @@ class TensorBoardReporter(EventReporter):
         self._opened(step).add_text(name, text, step)
 
     def close(self) -> None:
-        """Flush and close the file."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -131,7 +127,6 @@ class WandbReporter(EventReporter):
         self._opened().log({name: text}, step=step)
 
     def close(self) -> None:
-        """Send pending events and end the session."""
         if self._session is not None:
             self._session.finish()
             self._session = None

@@ -41,11 +41,9 @@ class LiveReporter(Reporter):
         self._snapshot: Snapshot | None = None
 
     def note(self, text: str) -> None:
-        """Print a remark above the display."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def step(self, report: StepReport) -> None:
-        """Redraw the display, at most ten times a second."""
         if report.logged:
             self._points.append(report.perplexity)
             if len(self._points) > MOST_POINTS:
@@ -61,17 +59,14 @@ class LiveReporter(Reporter):
         self._live.update(self._display(report), refresh=True)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot for the display until the next one comes."""
         self._snapshot = snapshot
 
     def epoch(self, report: EpochReport) -> None:
-        """Print the epoch's outcome above the display."""
         self._epoch = report
         lines = wrap(report.describe(), self._console.width, subsequent_indent="  ", break_long_words=False)
         self.note("\n".join(lines))
 
     def close(self) -> None:
-        """Remove the display; the lines above it stay."""
         if self._started:
             self._live.stop()
             self._started = False

@@ -99,16 +99,13 @@ class PlainReporter(Reporter):
         self._stream = stream
 
     def note(self, text: str) -> None:
-        """Print a remark."""
         print(text, file=self._stream or sys.stderr, flush=True)
 
     def step(self, report: StepReport) -> None:
-        """Print a line if metrics were written for this step."""
         if report.logged:
             self.note(report.describe())
 
     def epoch(self, report: EpochReport) -> None:
-        """Print a line for the epoch."""
         self.note(report.describe())
 
 
