@@ -1,6 +1,7 @@
 """Exact prefix probabilities of an ordinary PCFG, from left to right over the inside chart; README.md derives them."""
 
 import math
+from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -109,9 +110,7 @@ class GrowingDensePrefix:
         self.tags = table.tags[:, -1]  # [X, P]: of the next word
 
     def copy(self) -> "GrowingDensePrefix":
-        other = object.__new__(GrowingDensePrefix)
-        other.__dict__.update(self.__dict__)
-        return other
+        return copy(self)  # with the same tensors, because none is modified in place
 
     def select(self, indices: Tensor) -> None:
         for name in ("log_prefix", "log_sentence", "tags", "words"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -65,9 +66,7 @@ class GrowingForward:
         self.length = 0
 
     def copy(self) -> GrowingForward:
-        other = object.__new__(GrowingForward)
-        other.__dict__.update(self.__dict__)
-        return other
+        return copy(self)  # with the same tensors, because none is modified in place
 
     def select(self, indices: Tensor) -> None:
         indices = indices.to(self.next_state.device)
