@@ -8,18 +8,18 @@ sentences with different unknown words can be compared.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 
 import torch
 
-from simplepcfg.data.vocabulary import SPECIAL_WORDS, UNK_ID, Vocabulary
+from simplepcfg.data.character_ngrams import EDGE, ORDER, CharacterNgrams
+from simplepcfg.data.unknown_classes import is_capitalised_class
+from simplepcfg.data.vocabulary import SPECIAL_WORDS, Vocabulary
 from simplepcfg.errors import InputError
 
-ORDER = 4  # characters of the longest n-gram, the predicted one included
-EDGE = "\n"  # stands before the first and after the last character, and between stored words; no word contains it
 CODE_POINTS = 0x110000  # characters that Unicode can have: a character that was never seen is one of them
 LEAST_TYPES = 100  # with fewer different words outside the vocabulary, words that were seen once are learned from too
 
@@ -27,33 +27,28 @@ LEAST_TYPES = 100  # with fewer different words outside the vocabulary, words th
 class SpellingModel:
     """P(spelling | class) of unknown words, by Witten-Bell interpolation of words and, below them, of their characters.
 
-    Let a class c have n(c) words of the training text, with repetitions, and t(c) different ones, of t in all. Then
+    Let a class c have n(c) words of the training text, with repetitions, and t(c) different ones. Then
 
-        P(w | c)  =  (n(w) + t(c) · P(w) / S(c)) / (n(c) + t(c))             with S(c) = t(c) / t
-        P(w)      =  Π P(character | the three before it), its end included
-        P(x | h)  =  (n(hx) + t(h) · P(x | h without its first character)) / (n(h) + t(h))
+        P(w | c)     =  (n(w) + t(c) · Q(w | c)) / (n(c) + t(c))
+        Q(w | c)     =  Π Q(character | the four after it, c), from the last character to the first, the edge included
+        Q(x | h, c)  =  (n(hx, c) + t(h, c) · Q(x | h)) / (n(h, c) + t(h, c))
+        Q(x | h)     =  (n(hx) + t(h) · Q(x | h without its farthest character)) / (n(h) + t(h))
 
-    where n(h) is how often a context h stands in the list of different words and t(h) how many different characters
-    follow it. The empty context goes back to all of Unicode alike, so that the P(w) of all strings sum to 1; S(c), the
-    share of the class in the different words, stands for its share in that sum.
+    where n(h, c) is how often a context h stands in the list of different words of the class and t(h, c) how many
+    different characters follow it, and n(h) and t(h) are those of all classes. The empty context goes back to all of
+    Unicode alike. So the P(w | c) of all strings sum to 1 for every c, and those of the words of the class to less.
+    Words are read from their end, by which most classes are told; those of a class of capitalised words without their
+    first capital.
     """
 
-    def __init__(
-        self,
-        counts: Mapping[str, int],
-        classes: Mapping[int, tuple[int, int]] | None = None,
-        unknown_tokens: int | None = None,
-    ) -> None:
+    def __init__(self, counts: Mapping[str, int], vocabulary: Vocabulary, unknown_tokens: int | None = None) -> None:
         """Take unknown words with how often each was seen; known ones, which lend their letters alone, have 0.
 
-        `classes` are n(c) and t(c) by the id that a class has in the vocabulary; if there is none, `<unk>` is the only
-        one. `unknown_tokens` is how many words of the training text were unknown, if these are not all listed.
+        `unknown_tokens` is how many words of the training text were unknown, if these are not all listed.
         """
-        self._counts = dict(counts)
-        seen = [count for count in self._counts.values() if count]
-        self._classes = dict(classes) if classes is not None else {UNK_ID: (sum(seen), len(seen))}
-        self._types = sum(types for _, types in self._classes.values())
-        self.unknown_tokens = sum(seen) if unknown_tokens is None else unknown_tokens
+        self._counts, self._vocabulary = dict(counts), vocabulary
+        self._classes: dict[int, tuple[CharacterNgrams, int, int]] = {}  # those that were asked for
+        self.unknown_tokens = sum(self._counts.values()) if unknown_tokens is None else unknown_tokens
 
     @classmethod
     def of_unknown_words(cls, counts: Mapping[str, int], vocabulary: Vocabulary) -> SpellingModel:
@@ -62,88 +57,89 @@ class SpellingModel:
         Where these are few, the words that occur once are the next best likeness of words that were never seen.
         """
         unknown = {word: count for word, count in counts.items() if word not in vocabulary}
-        tokens, types = Counter[int](), Counter[int]()
-        for name, count in zip(vocabulary.encode(unknown), unknown.values(), strict=True):
-            tokens[name] += count
-            types[name] += 1
         if len(unknown) < LEAST_TYPES:
             rare = (word for word, count in counts.items() if count == 1 and word not in SPECIAL_WORDS)
             unknown = dict.fromkeys(rare, 0) | unknown
         all_unknown = sum(count for word, count in counts.items() if not vocabulary.knows(word))
-        return cls(unknown, {name: (tokens[name], types[name]) for name in types}, all_unknown)
+        return cls(unknown, vocabulary, all_unknown)
 
-    def log_probability(self, word: str, class_id: int = UNK_ID) -> float:
-        """Return the natural log-probability of a word's spelling among the words of its class.
+    def log_probability(self, word: str) -> float:
+        """Return the natural log-probability of an unknown word's spelling among the words of its class.
 
-        >>> model = SpellingModel({"cats": 2, "hats": 1})
+        >>> model = SpellingModel({"cats": 2, "hats": 1}, Vocabulary(["<pad>", "<unk>"]))
         >>> round(math.exp(model.log_probability("cats")), 2), model.log_probability("xyz") < -15
-        (0.54, True)
+        (0.52, True)
         """
-        tokens, types = self._classes.get(class_id, (0, 0))
-        letters = self.log_probability_of_letters(word)
+        (class_id,) = self._vocabulary.encode([word])
+        letters = self.log_probability_of_letters(word, class_id)
+        _, tokens, types = self._class(class_id)
         if not types:
             return letters
-        seen, log_share = self._counts.get(word, 0), math.log(types / self._types)
-        log_unseen = math.log(types) + min(letters - log_share, 0.0)  # a share is an estimate, and may be too small
+        seen, log_unseen = self._counts.get(word, 0), math.log(types) + letters
         log_sum = log_unseen if not seen else math.log(seen) + math.log1p(math.exp(log_unseen - math.log(seen)))
         return log_sum - math.log(tokens + types)
 
-    def log_probability_of_letters(self, word: str) -> float:
-        """Return the natural log-probability of a string of characters and its end, whether it is a word or not."""
-        padded = EDGE * (ORDER - 1) + word + EDGE
+    def log_probability_of_letters(self, word: str, class_id: int) -> float:
+        """Return the natural log-probability of a word's characters and its edge, as those of an unseen word."""
+        padded = EDGE * (ORDER - 1) + self._read_from_end(word, class_id) + EDGE
         return sum(
-            math.log(self._probability(padded[end - ORDER + 1 : end], padded[end]))
+            math.log(self.character_probability(padded[end], padded[end - ORDER + 1 : end], class_id))
             for end in range(ORDER - 1, len(padded))
         )
 
-    def _probability(self, context: str, character: str) -> float:
-        """Return P(character | context)."""
-        shorter = self._probability(context[1:], character) if context else 1 / CODE_POINTS
-        if context not in self._contexts:
-            return shorter
-        total, types = self._contexts[context]
-        return (self._ngrams.get(context + character, 0) + types * shorter) / (total + types)
+    def character_probability(self, character: str, context: str, class_id: int) -> float:
+        """Return Q(character | context, class), the context being the characters after it, the nearest one last."""
+        shared = self._ngrams.probability(character, context, 1 / CODE_POINTS)
+        return self._class(class_id)[0].probability(character, context, shared, shortest=ORDER - 1)
+
+    def _read_from_end(self, word: str, class_id: int) -> str:
+        """Return a word from its last character to its first, without the capital that its class tells of.
+
+        Words of a class stay different: a letter loses its capital only where the lower-case one has no other.
+        """
+        first = word[:1].lower()
+        if is_capitalised_class(self._vocabulary.words[class_id]) and first.upper() == word[:1]:
+            word = first + word[1:]
+        return word[::-1]
 
     @cached_property
-    def _ngrams(self) -> Counter[str]:
-        """How often each n-gram of up to ORDER characters stands in the list of words: counted when first needed."""
-        padded = (EDGE * (ORDER - 1) + word + EDGE for word in self._counts)
-        longest = Counter(text[end - ORDER : end] for text in padded for end in range(ORDER, len(text) + 1))
-        ngrams = longest.copy()
-        for ngram, count in longest.items():
-            for start in range(1, ORDER):
-                ngrams[ngram[start:]] += count
-        return ngrams
+    def _words_by_class(self) -> dict[int, list[str]]:
+        words: dict[int, list[str]] = {}
+        for class_id, word in zip(self._vocabulary.encode(self._counts), self._counts, strict=True):
+            words.setdefault(class_id, []).append(word)
+        return words
 
     @cached_property
-    def _contexts(self) -> dict[str, tuple[int, int]]:
-        """For each context, how often a character followed it, and how many different ones did."""
-        totals: Counter[str] = Counter()
-        types: Counter[str] = Counter()
-        for ngram, count in self._ngrams.items():
-            totals[ngram[:-1]] += count
-            types[ngram[:-1]] += 1
-        return {context: (totals[context], types[context]) for context in totals}
+    def _ngrams(self) -> CharacterNgrams:
+        """The n-grams of all words, counted when first needed."""
+        words = ((word, class_id) for class_id, words in self._words_by_class.items() for word in words)
+        return CharacterNgrams(starmap(self._read_from_end, words))
+
+    def _class(self, class_id: int) -> tuple[CharacterNgrams, int, int]:
+        """Return the n-grams of a class, n(c) and t(c)."""
+        if class_id not in self._classes:
+            words = self._words_by_class.get(class_id, [])
+            counts = [self._counts[word] for word in words if self._counts[word]]
+            ngrams = CharacterNgrams(self._read_from_end(word, class_id) for word in words)
+            self._classes[class_id] = ngrams, sum(counts), len(counts)
+        return self._classes[class_id]
 
     def to_tensors(self) -> dict[str, torch.Tensor]:
         """Return words and counts as tensors, which `from_tensors` reads."""
         words = sorted(self._counts)
-        classes = [[name, *self._classes[name]] for name in sorted(self._classes)]
         return {
             "words": torch.frombuffer(bytearray(EDGE.join(words).encode() or b"\0"), dtype=torch.uint8),
             "counts": torch.tensor([self._counts[word] for word in words], dtype=torch.int32),
-            "classes": torch.tensor(classes, dtype=torch.int64).reshape(-1, 3),
             "unknown_tokens": torch.tensor(self.unknown_tokens),
         }
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, torch.Tensor], path: Path) -> SpellingModel:
+    def from_tensors(cls, tensors: Mapping[str, torch.Tensor], vocabulary: Vocabulary, path: Path) -> SpellingModel:
         """Read what `to_tensors` wrote; InputError, which names the file, if it is something else."""
         try:
             counts = tensors["counts"].tolist()
             words = tensors["words"].numpy().tobytes().decode().split(EDGE) if counts else []
-            classes = {name: (tokens, types) for name, tokens, types in tensors["classes"].tolist()}
-            return cls(dict(zip(words, counts, strict=True)), classes, int(tensors["unknown_tokens"]))
+            return cls(dict(zip(words, counts, strict=True)), vocabulary, int(tensors["unknown_tokens"]))
         except (KeyError, ValueError) as error:
             raise InputError(f"{path}: no spellings of unknown words ({error}); train the run again") from None
 
@@ -153,4 +149,4 @@ def spelling_log_probability(spelling: SpellingModel | None, vocabulary: Vocabul
     a spelling model."""
     if spelling is None or token in vocabulary:
         return 0.0
-    return spelling.log_probability(token, *vocabulary.encode([token]))
+    return spelling.log_probability(token)

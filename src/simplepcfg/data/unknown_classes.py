@@ -22,6 +22,11 @@ def is_unknown_class(word: str) -> bool:
     return word.startswith(_BEFORE) and word.endswith(_AFTER)
 
 
+def is_capitalised_class(word: str) -> bool:
+    """Return whether a word of a vocabulary is a class of words that begin with a capital and are not all capitals."""
+    return word.startswith((f"{_BEFORE}cap:", f"{_BEFORE}cap{_AFTER}"))
+
+
 def possible_classes(word: str) -> Iterator[str]:
     """Yield the classes that an unknown word may have, the one with its longest ending first, at last that without.
 

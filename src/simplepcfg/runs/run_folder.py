@@ -61,14 +61,14 @@ class RunFolder:
 
     @property
     def spelling(self) -> Path:
-        """Character n-grams of the words that are not in the vocabulary; runs of earlier versions have none."""
+        """Counts of the words that are not in the vocabulary; runs of earlier versions have none."""
         return self.path / "spelling.safetensors"
 
-    def read_spelling(self) -> SpellingModel | None:
-        """Read the spellings of unknown words; None for a run of an earlier version, which has none."""
+    def read_spelling(self, vocabulary: Vocabulary) -> SpellingModel | None:
+        """Read the spellings of words outside the vocabulary; None for a run of an earlier version, which has none."""
         if not self.spelling.exists():
             return None
-        return SpellingModel.from_tensors(read_tensor_file(self.spelling)[0], self.spelling)
+        return SpellingModel.from_tensors(read_tensor_file(self.spelling)[0], vocabulary, self.spelling)
 
     @property
     def normaliser(self) -> Path:
@@ -326,7 +326,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
     if isinstance(model, SimpleNPCFG) and (log_normaliser := folder.read_normaliser(checksum)) is not None:
         model.keep_normaliser(log_normaliser)
-    spelling = folder.read_spelling()
+    spelling = folder.read_spelling(vocabulary)
     return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best, spelling)
 
 

@@ -93,7 +93,7 @@ def load_ngram(path: str | PathLike[str]) -> NgramModel:
         check_levels(levels, len(vocabulary))
     except _WRONG_CONTENT as error:
         raise DamagedFileError(Path(path), str(error).splitlines()[0]) from None
-    return NgramModel(levels, vocabulary, preprocessing, str(path), _spelling_of(file, Path(path)))
+    return NgramModel(levels, vocabulary, preprocessing, str(path), _spelling_of(file, vocabulary, Path(path)))
 
 
 def load_lstm(path: str | PathLike[str], device: str = "auto") -> LSTMModel:
@@ -116,7 +116,7 @@ def load_lstm(path: str | PathLike[str], device: str = "auto") -> LSTMModel:
     load_weights(network, weights, name)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise DamagedFileError(name, "weights are not finite")
-    return LSTMModel(network.to(target), vocabulary, preprocessing, str(path), _spelling_of(file, name))
+    return LSTMModel(network.to(target), vocabulary, preprocessing, str(path), _spelling_of(file, vocabulary, name))
 
 
 def _save(
@@ -142,7 +142,7 @@ def _words_of(file: TensorFile) -> tuple[Vocabulary, Preprocessing]:
     return Vocabulary(file.record["words"]), Preprocessing.model_validate(file.record["preprocessing"])
 
 
-def _spelling_of(file: TensorFile, path: Path) -> SpellingModel | None:
+def _spelling_of(file: TensorFile, vocabulary: Vocabulary, path: Path) -> SpellingModel | None:
     """Return the spellings of unknown words; None for a file of an earlier version, which has none."""
     tensors = {key.removeprefix(_SPELLING): tensor for key, tensor in file.tensors.items() if key.startswith(_SPELLING)}
-    return SpellingModel.from_tensors(tensors, path) if tensors else None
+    return SpellingModel.from_tensors(tensors, vocabulary, path) if tensors else None

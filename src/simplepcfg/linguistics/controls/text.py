@@ -54,7 +54,8 @@ class ControlText:
         data, vocabulary, seed = self._settings(seed)
         corpus = prepare_corpus(data, seed, vocabulary=vocabulary)
         if self.like is not None:
-            corpus = replace(corpus, spelling=RunFolder(run_directory(self.like)).read_spelling())
+            spelling = RunFolder(run_directory(self.like)).read_spelling(corpus.vocabulary)
+            corpus = replace(corpus, spelling=spelling)
         remark = changed_text_remark(self.like, corpus) if self.like is not None and self.train is None else None
         if remark is not None:
             corpus.notes.append(remark)
@@ -72,7 +73,7 @@ class ControlText:
         preprocessing = data.preprocessing.model_copy(update={"eos": False})
         sentences = DecodedText(encoder.read(read_tokens(self.train, preprocessing, notes, self.raw)), encoder.words)
         if self.like is not None and vocabulary is not None:
-            spelling = RunFolder(run_directory(self.like)).read_spelling()
+            spelling = RunFolder(run_directory(self.like)).read_spelling(vocabulary)
         else:
             counts = Counter(word for sentence in sentences for word in sentence)
             vocabulary = Vocabulary.from_counts(counts, self.vocabulary_size, self.min_count or MIN_COUNT)
