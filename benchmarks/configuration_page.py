@@ -45,6 +45,7 @@ to the folder from which the command is run. Defaults show the type: `3` is a wh
 
 HEADER = ("| key | default | meaning |", "|---|---|---|")
 MODEL_HEADER = ("| key | kinds | default | meaning |", "|---|---|---|---|")
+EVIDENT = {("ge", 0), ("ge", 1), ("gt", 0)}
 MANY = 5  # So many values to choose from are counted, not listed.
 
 
@@ -127,11 +128,12 @@ def _literal(value: object) -> str:
 
 
 def _limits(limits: tuple[object, ...]) -> str:
+    """Return the limits of a number, without those that go without saying: at least 0, or 1, and below 2³¹."""
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
     bounds = [
         f"{sign} {bound}"
         for item in limits
         for name, sign in signs.items()
-        if (bound := getattr(item, name, None)) is not None and bound < 2**31
+        if (bound := getattr(item, name, None)) is not None and bound < 2**31 and (name, bound) not in EVIDENT
     ]
     return f" ({', '.join(bounds)})" if bounds else ""
