@@ -25,7 +25,7 @@ def main() -> int:
 
         return run()
     except KeyboardInterrupt:
-        # As simplepcfg.cli.failures would have it, which may be what was not imported yet.
+        # The same line as that of simplepcfg.cli.failures, which may not have been imported yet.
         print("simplepcfg: interrupted", file=sys.stderr)
         return 130
 

@@ -110,7 +110,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What is done to which files."""
+        """Title of the progress display: what is done to which files."""
         names = self.inputs.files
         source = "standard input" if names == [STDIN] else names[0] if len(names) == 1 else counted(len(names), "file")
         return f"{self._doing} {source}"

@@ -22,7 +22,7 @@ OWN_KEYS = {
     "data.train": "train in the data folder",
     "data.valid": "valid in the data folder",
 }
-# Of what prepared.toml says: not <eos> and lengths, which are the table's and the row's to decide.
+# Keys that are taken from prepared.toml. The table and the row decide about <eos> and lengths.
 PREPARED_KEYS = ("lowercase", "numbers", "punctuation", "vocabulary_size", "min_count")
 
 

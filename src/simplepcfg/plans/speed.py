@@ -9,7 +9,7 @@ from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.plans.result_table import NOTHING, ResultTable
 from simplepcfg.runs.device import resolve_device
 
-# Of each algorithm of the paper: the backend that is compared with it, in fp32, and the published speed and memory at
+# For each algorithm of the paper, the backend that is compared with it, in fp32, and the published speed and memory at
 # each of PAPER_SIZES (Liu et al. 2023, table 1, one A40).
 PUBLISHED = {
     "log-sum-exp": ("log_sum_exp", (("1", "100"), ("1", "50"), ("", ""), ("", ""))),

@@ -47,7 +47,7 @@ class SeedsFolder:
 
     @property
     def resume_command(self) -> str:
-        """What to type to go on with those that are not finished."""
+        """Command that goes on with the runs that are not finished."""
         return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
 
     def exists(self) -> bool:

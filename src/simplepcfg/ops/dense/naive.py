@@ -56,7 +56,7 @@ def naive_dense_prefix(log_emissions: Tensor, root: Tensor, rules: Tensor) -> Te
     corners = torch.linalg.inv(torch.eye(states, dtype=torch.float64) - marginal[:, :states])
     log_prefix = [torch.zeros((), dtype=torch.float64)]
     for m in range(1, n + 1):
-        # Of a right child that starts at j: all symbols, where the last word is a preterminal's.
+        # Probabilities of each symbol as a right child that starts at j; only preterminals have the last word alone.
         begins = {m - 1: torch.cat([torch.zeros_like(root), emit[m - 1]])}
         for i in range(m - 1, -1, -1):
             first = marginal[:, states:] @ emit[i] if i == m - 1 else torch.zeros_like(root)

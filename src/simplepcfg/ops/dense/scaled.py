@@ -12,7 +12,7 @@ from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
 from simplepcfg.ops.tensor_fields import in_float64
 
-# Of log_emissions, root and rules; None where it is not wanted.
+# Gradients of log_emissions, root and rules; None where one is not wanted.
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 

@@ -20,7 +20,7 @@ from simplepcfg.ops.products import wide_type
 from simplepcfg.ops.replay import RecurringTensors, Results, replayed, usable_graphs
 
 Factors = tuple[Tensor, ...]
-# Of one position, which take a GPU about as long as its launches take the host.
+# The work of one position that takes a GPU about as long as its launches take the host.
 MOST_BYTES = 4e8
 MOST_FLOPS, MOST_FLOPS_NARROW = 4e9, 4e10
 

@@ -21,7 +21,7 @@ from simplepcfg.ops.scales import precision_of
 
 Capture = Callable[[Launch], Launch]
 Gradients = list[Tensor | None]
-# Of a backward pass: whether it computes the gradients of the emissions and of the rules, and span marginals.
+# Whether a backward pass computes the gradients of the emissions and of the rules, and span marginals.
 Kind = tuple[bool, bool, bool]
 # Gradients of rules of up to this many bytes are computed by the graph and copied, which takes the host less time than
 # launching their products. Larger ones are computed after the graph, straight into the tensor that is returned.

@@ -44,7 +44,7 @@ class Level:
     splits: Tensor  # [splits]: number of the node, in increasing order
     places: Tensor  # [splits]: the width of the left child, increasing within a node
     first_record: int  # number of the left child of the first split; right children follow all left ones
-    # Of the recursion:
+    # Results of the recursion:
     values: Tensor | None = None  # [nodes]
     best_splits: Tensor | None = None  # [nodes]: number of a split
 

@@ -6,9 +6,9 @@ from torch import Tensor
 from simplepcfg.data.batching import to_device
 from simplepcfg.runs.checkpoint import StepSums, TrainingState
 
-# Of one batch, summed over all processes; `stop` and `failed` are how several processes agree to end.
+# Numbers of one batch, summed over all processes; `stop` and `failed` are how several processes agree to end.
 BATCH = ("loss", "tokens", "sentences", "impossible", "stop", "failed")
-# Of many steps: the fields of StepSums twice, since the last line of metrics and in this epoch, and then COUNTERS.
+# Numbers of many steps: the fields of StepSums twice, since the last line of metrics and in this epoch; then COUNTERS.
 SUMS = tuple(StepSums.model_fields)
 COUNTERS = (
     "skipped_steps",
