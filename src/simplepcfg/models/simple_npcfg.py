@@ -42,23 +42,16 @@ class SimpleNPCFGConfig(SymbolConfig):
         False,
         "RMS normalisation of the networks' outputs, with learned gains, which bounds the growth of logits.",
     )
-    init_logit_std: float = setting(
-        0.0,
-        "Initial standard deviation of the rule logits; 0 takes the paper's small embeddings, "
-        "with logits near 0. Many symbols learn much faster with 2 and model.rms_norm, without which every symbol "
-        "is its own likeliest child.",
-    )
     init_emission_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the emission logits; 0 takes model.init_logit_std. With "
-        "2, and 0.1 for rules, preterminals are learned before trees. Needs model.rms_norm and "
-        "model.init_logit_std.",
+        "Initial standard deviation of the emission logits; 0 takes model.init_logit_std. Needs that and "
+        "model.rms_norm.",
     )
     dedicated_preterminals: float = setting(
         0.0,
         "Initial share of each nonterminal's left probability for dedicated preterminals, P / N "
-        "each: it then has words of its own, as a state of a hidden Markov model has, and trees branch to the "
-        "right. Needs model.init_logit_std and model.rms_norm.",
+        "each: it then has words of its own, and trees branch to the right. Needs model.init_logit_std and "
+        "model.rms_norm.",
     )
 
     def __post_init__(self) -> None:
