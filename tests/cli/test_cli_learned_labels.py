@@ -2,9 +2,11 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
 from command_calls import Call
 from simplepcfg import load
@@ -44,6 +46,20 @@ def test_trees_have_labels_and_none_takes_them_away(
     tags = {tag for tree in gold for tag in tree.tags}
     assert {tag for tree in trees if len(tree) > 1 for tag in tree.tags} <= tags | {"T", "PUNCT"}
     assert run.parse(["a b"])[0].label() == trees[0].spans[0][2] or run.parse(["a b"])[0].label() in known
+
+
+def test_a_single_word_has_the_tag_that_emits_it(labelled: Path, trees_file: Path) -> None:
+    run, gold = load(labelled), list(read_trees(trees_file))
+    words = sorted({word for tree in gold for word in tree.words if word.isalpha() and word.islower()})[:4]
+    grammar = run.model.grammar()
+    for word, tree in zip(words, run.parse_spans([[word] for word in words]), strict=True):
+        emitting = grammar.log_emissions(torch.tensor([run.vocabulary.encode([word])]))[0, 0].softmax(0).detach()
+        votes: Counter[str] = Counter()
+        for symbol, shares in run.labels.tag_shares.items():
+            for tag, share in shares.items():
+                votes[tag] += share * float(emitting[int(symbol.removeprefix("T-"))])
+        assert tree.tags == (votes.most_common(1)[0][0],)
+        assert tree.spans == ((0, 1, "X"),)
 
 
 def test_shares_are_probabilities(tiny_run: Path, trees_file: Path) -> None:

@@ -17,7 +17,7 @@ def test_words_seen_once_are_learned_from_by_default(call: Call, tmp_path: Path)
         keeping = ["--set", "data.min_count=1"] * keep
         told = call("train", "sn-pcfg-small", "--train", text, "--valid", text, "--out", run, *settings, *keeping)
         assert told.code == 0
-        assert ("words seen once are <unk> (1 of 1)" in told.err + told.out) is not keep
+        assert ("1 of the 1 words seen once are <unk>" in told.err + told.out) is not keep
         told = call("score", run, stdin="the dog sees a giraffe\n")
         assert "hence <unk>: 1 of 5 words" in told.err
         assert (UNTRAINED in told.err) is keep

@@ -146,7 +146,7 @@ def test_words_seen_once_are_unknown_where_no_others_are() -> None:
     many = [["a", "b", "c"]] * 40 + [["a", "b", "x" * number] for number in range(1, 6)]
     share, notes = unknown_share(many)
     assert share == 5 / 135
-    said = "words seen once are <unk> (5 of 5), so that unknown words are learned; data.min_count = 1 keeps them"
+    said = "5 of the 5 words seen once are <unk>, so that unknown words are learned; data.min_count = 1 keeps them"
     assert notes == [said]
     assert unknown_share(many, min_count=1) == (0, [])
     assert unknown_share(many, vocabulary_size=3) == (5 / 135, [])  # the size alone leaves words out
@@ -158,7 +158,7 @@ def test_at_most_a_tenth_of_a_text_is_left_out() -> None:
     few = [["a", "b", "x" * number] for number in range(1, 101)]
     share, notes = unknown_share(few)
     assert 0.05 < share <= 0.1
-    assert "(25 of 100)" in notes[0]
+    assert notes[0].startswith("25 of the 100 words seen once are <unk>")
     share, notes = unknown_share([["a", "b"], ["a", "c"], ["a", "d"]])
     assert share == 1 / 6
     assert unknown_share([["a", "b"]] * 2) == (0, [])  # no word is rare

@@ -163,7 +163,10 @@ def test_fewer_epochs_than_are_done_are_refused(make_config, tmp_path: Path) -> 
 
 def test_a_run_is_never_overwritten(make_config, tmp_path: Path) -> None:
     train(make_config(), tmp_path / "run")
-    with pytest.raises(InputError, match="already holds a run; go on with `simplepcfg train --resume"):
+    with pytest.raises(
+        InputError,
+        match="already holds a run; choose another folder, or go on with its training by `simplepcfg train --resume",
+    ):
         train(make_config(), tmp_path / "run")
     (tmp_path / "run" / "config.toml").unlink()
     with pytest.raises(InputError, match=r"parts of a run but no config\.toml"):

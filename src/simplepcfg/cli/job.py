@@ -1,5 +1,7 @@
 """The sentences that a command answers: read in chunks that take seconds, and written as they are answered."""
 
+import glob
+import os
 import shlex
 import signal
 import sys
@@ -8,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from glob import glob
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,7 +78,6 @@ class Job:
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
         if part is None:
             paths = list(asked.files or [STDIN])
-            _refuse_sentence_as_file(paths)
             options = {} if run is None else {"split": run.preprocessing.split, "language": run.preprocessing.language}
             self.inputs: Inputs | Part = Inputs(paths, raw=asked.raw, offsets=asked.offsets, **options)  # type: ignore[arg-type]
         else:
@@ -215,8 +215,11 @@ def _interrupted_later() -> Iterator[None]:
         before(pressed[0], None)
 
 
-def _refuse_sentence_as_file(paths: Iterable[str]) -> None:
-    for path in paths:
-        if path != STDIN and any(map(str.isspace, path)) and not Path(path).exists() and not glob(path):
-            command = f"echo {shlex.quote(path)} | simplepcfg COMMAND RUN"
-            raise InputError(f"{path}: no such file; check the path or, if it is a sentence, pipe it: {command}")
+def refuse_missing_files(paths: Iterable[str] | None) -> None:
+    """Raise InputError if a file does not exist: at once, not after a grammar has been loaded."""
+    for path in paths or ():
+        if path != STDIN and not os.path.exists(path) and not glob.has_magic(path):
+            advice = "check the path"
+            if any(map(str.isspace, path)):
+                advice += f" or, if it is a sentence, pipe it: echo {shlex.quote(path)} | simplepcfg COMMAND RUN"
+            raise InputError(f"{path}: no such file; {advice}")

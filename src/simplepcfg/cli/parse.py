@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import TOO_LONG, Answers, Chunk, Job
+from simplepcfg.cli.job import TOO_LONG, Answers, Chunk, Job, refuse_missing_files
 from simplepcfg.cli.options import By, Decode, SentencesRequest, Weigh, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
@@ -97,6 +97,7 @@ def command(request: ParseRequest) -> None:
         request = replace(request, decode="viterbi")
     runs = _members(request)
     _refuse_contradictions(request, runs)
+    refuse_missing_files(request.files)
     if is_corpus(request):
         answer_corpus(request, prepare, runs, ".txt" if request.k is not None else SUFFIXES[request.format])
         return

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import Answers, Chunk, Job
+from simplepcfg.cli.job import Answers, Chunk, Job, refuse_missing_files
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
@@ -112,6 +112,7 @@ def command(request: ScoreRequest) -> None:
         raise InputError("--pruned is for log p of sentences; leave it out, or --surprisal and --regions")
     if request.spillover and not request.regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
+    refuse_missing_files(request.files)
     if is_corpus(request):
         answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores")
         return

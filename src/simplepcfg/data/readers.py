@@ -34,7 +34,7 @@ from simplepcfg.data.raw_text import words_of_lines
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
-Path = str | PathLike[str]
+PathName = str | PathLike[str]
 Sentence = TypeVar("Sentence")
 
 STDIN, UTF8 = "-", "utf-8"
@@ -51,7 +51,7 @@ _TAGGED_WORD = re.compile(r"\s*\(([^\s()]+)\s+[^\s()]+\s*\)[^\S\n]*$", re.MULTIL
 _sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}
 
 
-def open_text(path: Path, seen: Callable[[str], object] | None = None, encoding: str = UTF8) -> Iterator[str]:
+def open_text(path: PathName, seen: Callable[[str], object] | None = None, encoding: str = UTF8) -> Iterator[str]:
     """Yield the lines of a text file without their ends; `.gz` is decompressed, `-` is standard input.
 
     `seen` is called with each line. Raises InputError if the file cannot be read or is in another encoding.
@@ -65,7 +65,7 @@ def open_text(path: Path, seen: Callable[[str], object] | None = None, encoding:
 
 
 def read_sentences(
-    path: Path,
+    path: PathName,
     *,
     keep_blank: bool = False,
     split: Callable[[str], list[str]] = str.split,
@@ -84,7 +84,7 @@ def read_sentences(
 
 
 def read_marked(
-    path: Path,
+    path: PathName,
     *,
     split: Callable[[str], list[str]] = str.split,
     raw: bool = False,
@@ -127,7 +127,7 @@ def _told(lines: Iterator[str], seen: Callable[[str], object]) -> Iterator[str]:
         yield line
 
 
-def read_trees(path: Path, seen: Callable[[str], object] | None = None) -> Iterator[SpanTree]:
+def read_trees(path: PathName, seen: Callable[[str], object] | None = None) -> Iterator[SpanTree]:
     """Yield bracketed trees, one a line or spread over lines, without traces and constituents of these alone.
 
     `seen` is called with each line. Raises InputError, which names the line, for anything that is no tree, and for a
@@ -138,24 +138,24 @@ def read_trees(path: Path, seen: Callable[[str], object] | None = None) -> Itera
     return _or_error(trees, f"{name}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")
 
 
-def read_dependencies(path: Path) -> Iterator[DependencyTree]:
+def read_dependencies(path: PathName) -> Iterator[DependencyTree]:
     """Yield the dependency trees of a CoNLL-U file; InputError names a line that is wrong."""
     return parse_dependencies(open_text(path), display_name(path))
 
 
-def sniff(path: Path) -> Literal["trees", "text"]:
+def sniff(path: PathName) -> Literal["trees", "text"]:
     """Return whether a file holds bracketed trees or plain sentences, by its first lines, which can be read again."""
     start = "\n".join(line for line in _first_lines_of(path) if line.strip())
     return "trees" if _begins_with_trees(start.removeprefix("\ufeff")) else "text"
 
 
-def has_dependencies(path: Path) -> bool:
+def has_dependencies(path: PathName) -> bool:
     """Return whether a file is CoNLL-U with heads, by its first lines, which can be read again."""
     lines = _first_lines_of(path)
     return (recognise_lines(lines) is CONLLU or named_conllu(fspath(path))) and has_heads(lines)
 
 
-def _first_lines_of(path: Path) -> list[str]:
+def _first_lines_of(path: PathName) -> list[str]:
     """Return the first lines of a file, which stay there for whoever reads it next."""
     if fspath(path) == STDIN:
         # A stream without peek cannot be inspected before it is read, so it is taken for plain text.
@@ -184,7 +184,7 @@ def _begins_with_trees(start: str) -> bool:
     return any(map(_TREE_START.match, lines)) or not any(label.islower() for label in labels)
 
 
-def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
+def _pipe_identity(path: PathName) -> tuple[str, int, int] | None:
     """Return what tells a pipe or a device from all others; None for files and what is missing."""
     name = fspath(path)
     try:
@@ -196,12 +196,12 @@ def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
     return name, status.st_dev, status.st_ino
 
 
-def display_name(path: Path) -> str:
+def display_name(path: PathName) -> str:
     """Return what messages call a file."""
     return "standard input" if fspath(path) == STDIN else fspath(path)
 
 
-def _open_binary(path: Path, name: str) -> IO[bytes]:
+def _open_binary(path: PathName, name: str) -> IO[bytes]:
     if fspath(path) == STDIN:
         return sys.stdin.buffer
     try:
@@ -264,6 +264,8 @@ def _decoded_lines(stream: IO[bytes], name: str, encoding: str, close: bool) -> 
             fix = "it is compressed: name it .gz"
         if number == 1 and error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise InputError(f"{name}: is in UTF-16, not UTF-8; {fix}") from None
+        if b"\0" in error.object and error.object[:2] != b"\x1f\x8b":
+            raise InputError(f"{name}:{number}: is binary, not text; give a text file") from None
         raise InputError(
             f"{name}:{number}: byte 0x{byte:02x} is not {encoding.upper() if encoding == UTF8 else encoding}; {fix}"
         ) from None

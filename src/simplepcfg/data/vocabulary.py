@@ -188,7 +188,7 @@ def held_out_words_remark(counts: Mapping[str, int], vocabulary: Vocabulary, siz
     left_out = sum(word not in vocabulary for word in rare)
     if not left_out or vocabulary.size == size:
         return None
-    return f"words seen once are {UNK} ({left_out:,} of {len(rare):,}), so that unknown words are learned"
+    return f"{left_out:,} of the {len(rare):,} words seen once are {UNK}, so that unknown words are learned"
 
 
 def _held_out_words(counts: Mapping[str, int]) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -36,11 +37,11 @@ LEAST_SHARE = 0.005  # of a label that is kept
 
 @dataclass(frozen=True, slots=True)
 class LabelledNodes:
-    """A binary tree over a sentence's tokens, with the probability of each label of its spans and of each tag."""
+    """A binary tree over a sentence's tokens, with the labels of its spans and the tags of its tokens."""
 
     spans: Spans
-    labels: Tensor  # [spans, labels]
-    tags: Tensor  # [tokens, tags]
+    labels: list[str]
+    tags: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,28 @@ class LabelTable:
                 rows[int(symbol.removeprefix(f"{prefix}-"))][names.index(label)] = share
         return cls(names, torch.tensor(rows, device=device))
 
+    def best(self, symbols: Tensor, otherwise: str) -> list[str]:
+        """Return the likeliest name for each row of probabilities of symbols, another where all are 0."""
+        return self._largest(symbols @ self.shares, self.names, otherwise)
+
+    def best_labels(self, symbols: Tensor) -> list[str]:
+        """Return the best label of each span, or `NO_CONSTITUENT` where that is probable enough."""
+        if NO_CONSTITUENT not in self.names:
+            return self.best(symbols, PHRASE_LABEL)
+        shares, none = symbols @ self.shares, self.names.index(NO_CONSTITUENT)
+        dropped = (shares[:, none] > MOST_PROBABLY * shares.sum(1)).tolist()
+        shares[:, none] = 0.0
+        best = self._largest(shares, self.names, PHRASE_LABEL)
+        return [NO_CONSTITUENT if drop else name for drop, name in zip(dropped, best, strict=True)]
+
+    @staticmethod
+    def _largest(shares: Tensor, names: Sequence[str], otherwise: str) -> list[str]:
+        if not names:
+            return [otherwise] * len(shares)
+        values, which = shares.max(1)
+        pairs = zip(values.tolist(), which.tolist(), strict=True)
+        return [names[index] if value > 0 else otherwise for value, index in pairs]
+
 
 def labelled_trees(
     run: TrainedModel, prepared: Words, bonus: Bonus, mapping: LabelMapping, *, exact: bool = False
@@ -67,28 +90,34 @@ def labelled_trees(
     """Return the minimum-Bayes-risk tree of each sentence with labels, over its original words.
 
     Nodes that are most probably no constituents are left out: their children hang from the node above. ``exact`` is
-    that of ``Grammar.decode``.
+    that of ``Grammar.decode``. A sentence of one word has no tree in the grammar: its tag is what emits the word.
     """
-    phrases, tags = None, None
+
+    @cache
+    def table(prefix: str, symbols: int) -> LabelTable:
+        shares = mapping.phrase_shares if prefix == "NT" else mapping.tag_shares
+        return LabelTable.of(shares, prefix, symbols, run.device)
 
     def compute(batch: Batch) -> list[LabelledNodes]:
-        nonlocal phrases, tags
         decoded, symbols, words = tree_posteriors(run, batch, bonus(batch), exact=exact)
-        if phrases is None or tags is None:
-            phrases = LabelTable.of(mapping.phrase_shares, "NT", symbols[0].shape[1], run.device)
-            tags = LabelTable.of(mapping.tag_shares, "T", words[0].shape[1], run.device)
+        phrases, tags = table("NT", symbols[0].shape[1]), table("T", words[0].shape[1])
         return [
-            LabelledNodes(spans, nodes @ phrases.shares, leaves @ tags.shares)
+            LabelledNodes(spans, phrases.best_labels(nodes), tags.best(leaves, WORD_LABEL))
             for spans, nodes, leaves in zip(decoded, symbols, words, strict=True)
         ]
 
+    def compute_tags(batch: Batch) -> list[LabelledNodes]:
+        words = run.grammar_of(batch).log_emissions(batch.words, batch.lengths).softmax(2)
+        tags = table("T", words.shape[2])
+        return [LabelledNodes([], [], tags.best(leaves, WORD_LABEL)) for leaves in words]
+
     tokens = [item.tokens for _, item in prepared]
     answers = in_batches(run, tokens, compute, lambda: None, cells=cells_of_decoding(run, exact))
+    single = [item if len(item) == 1 else [] for item in tokens]
+    tagged = in_batches(run, single, compute_tags, lambda: None, least=1)
     return [
-        original_tree(words, item, [])
-        if nodes is None or phrases is None or tags is None
-        else _labelled_tree(words, item, nodes, phrases.names, tags.names, mapping.punctuation)
-        for (words, item), nodes in zip(prepared, answers, strict=True)
+        original_tree(words, item, []) if nodes is None else _labelled_tree(words, item, nodes, mapping.punctuation)
+        for (words, item), nodes in zip(prepared, (a or b for a, b in zip(answers, tagged, strict=True)), strict=True)
     ]
 
 
@@ -193,42 +222,19 @@ def _labelled_tree(
     words: Sequence[str],
     prepared: Prepared,
     nodes: LabelledNodes,
-    labels: Sequence[str],
-    tags: Sequence[str],
     punctuation: Mapping[str, str],
 ) -> SpanTree:
     kept = prepared.kept
     n = len(kept)
     spans: dict[tuple[int, int], str] = {}
-    for (i, j), name in zip(nodes.spans, _best_labels(nodes.labels, labels), strict=True):
+    for (i, j), name in zip(nodes.spans, nodes.labels, strict=True):
         whole = i == 0 and j >= n
         if min(j, n) - i >= 2 and (whole or name != NO_CONSTITUENT):
             place = (0, len(words)) if whole else (kept[i], kept[min(j, n) - 1] + 1)
             spans[place] = PHRASE_LABEL if name == NO_CONSTITUENT else name
     tagged = [punctuation.get(word, PUNCTUATION_TAG) for word in words]
-    best = _best(nodes.tags, tags, WORD_LABEL)
-    for index, tag in zip(kept, best, strict=False):
+    for index, tag in zip(kept, nodes.tags, strict=False):
         tagged[index] = tag
     ordered = sorted(spans.items(), key=lambda item: (item[0][0], -item[0][1]))
     nested = tuple((*span, label) for span, label in ordered) or ((0, len(words), PHRASE_LABEL),)
     return SpanTree(tuple(words), tuple(tagged), nested)
-
-
-def _best_labels(shares: Tensor, names: Sequence[str]) -> list[str]:
-    """Return the best label of each span, or `NO_CONSTITUENT` where that is probable enough."""
-    if NO_CONSTITUENT not in names:
-        return _best(shares, names, PHRASE_LABEL)
-    none = list(names).index(NO_CONSTITUENT)
-    dropped = (shares[:, none] > MOST_PROBABLY * shares.sum(1)).tolist()
-    others = [name for name in names if name != NO_CONSTITUENT]
-    best = _best(torch.cat([shares[:, :none], shares[:, none + 1 :]], 1), others, PHRASE_LABEL)
-    return [NO_CONSTITUENT if drop else name for drop, name in zip(dropped, best, strict=True)]
-
-
-def _best(shares: Tensor, names: Sequence[str], otherwise: str) -> list[str]:
-    """Return the name with the largest share in each row, another where all are 0."""
-    if not names:
-        return [otherwise] * len(shares)
-    values, which = shares.max(1)
-    pairs = zip(values.tolist(), which.tolist(), strict=True)
-    return [names[index] if value > 0 else otherwise for value, index in pairs]

@@ -23,6 +23,7 @@ BLOCKS = 2  # residual blocks of every network
 class HiddenMarkovConfig(ResidualConfig):
     """Sizes of a hidden Markov model."""
 
+    has_trees: ClassVar[bool] = False
     needs_eos: ClassVar[bool] = True  # A sentence ends with the word <eos>: the chain itself has no end.
 
     states: int = setting(16384, "Number of hidden states, S.")

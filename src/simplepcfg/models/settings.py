@@ -26,6 +26,9 @@ class KindConfig:
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
 
+    # Whether sentences have trees; words of hidden Markov models have states alone.
+    has_trees: ClassVar[bool] = True
+
     kind: str
 
     def __post_init__(self) -> None:

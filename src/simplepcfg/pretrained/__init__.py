@@ -4,6 +4,7 @@ A package registers a grammar by an entry point of the group `simplepcfg.grammar
 `french = "simplepcfg_french"`: its name, and the module whose folder is read as any run's. No code of it is run.
 """
 
+import difflib
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike, fspath
@@ -78,6 +79,8 @@ def run_directory(name: str | PathLike[str]) -> Path:
 
 def or_installed(name: str | PathLike[str] = "") -> str:
     """Return the end of an error that names the grammars which need no folder, and how to install the one meant."""
-    names = ", ".join(installed())
-    known = f", or an installed grammar: {names}" if names else ""
+    names = installed()
+    known = f", or an installed grammar: {', '.join(names)}" if names else ""
+    if close := difflib.get_close_matches(fspath(name), names, n=1):
+        known += f"; did you mean {close[0]}?"
     return f"{known}; `pip install simplepcfg-{name}` installs {name}" if fspath(name) in PACKAGED else known

@@ -151,7 +151,8 @@ class RunFolder:
             raise InputError(f"{self.path} already holds a model; choose another folder")
         if taken:
             raise InputError(
-                f"{self.path} already holds a run; go on with `{self.resume_command}`, or choose another folder"
+                f"{self.path} already holds a run; choose another folder, or go on with its training by "
+                f"`{self.resume_command}`"
             )
         if self.holds_a_run():
             raise InputError(f"{self.path} holds parts of a run but no config.toml; choose another folder")

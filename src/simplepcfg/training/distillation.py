@@ -181,7 +181,7 @@ def _refuse_what_cannot_be_taught(configs: Mapping[str, RunConfig]) -> None:
         raise InputError("no configuration; name at least one")
     first, *_ = configs
     for name, config in configs.items():
-        if getattr(config.model, "states", None):
+        if not config.model.has_trees:
             raise InputError(f"{name}: a model of kind {config.model.kind} has no trees; leave it out")
         if config.data.preprocessing != configs[first].data.preprocessing:
             raise InputError(

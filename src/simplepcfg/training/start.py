@@ -185,7 +185,9 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
 def _report_start(trainer: Trainer, needs: Needs, checkpoint: Checkpoint | None) -> None:
     """Tell the user about the text, the settings and the memory, and where a resumed run stands."""
     config, corpus = trainer.config, trainer.corpus
-    duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), trainer.device)
+    duration = None
+    if trainer.stopped_by is None:
+        duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), trainer.device)
     bias = bias_note(config.training, len(corpus.train))
     summary = _summary(corpus, trainer, trainer.group)
     for note in (*corpus.notes, summary, trainer.curriculum.note, bias, needs.note, duration):

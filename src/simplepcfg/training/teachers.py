@@ -79,7 +79,7 @@ def check_teachers(config: RunConfig) -> None:
                 f"training.teacher = {name}: it prepares words in another way than this run; make data.lowercase, "
                 "data.numbers, data.punctuation, data.eos, data.tokenize and data.unknown_classes equal"
             )
-        if getattr(teacher.model, "states", None):
+        if not teacher.model.has_trees:
             raise InputError(
                 f"training.teacher = {name}: a model of kind {teacher.model.kind} has no trees; leave it out"
             )

@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 from simplepcfg.files import Record, write_text
 from simplepcfg.models import KINDS
 from simplepcfg.runs.checksums import add_checksum_line
@@ -147,7 +147,7 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
     key, reason = _dotted(error), error["msg"].removeprefix("Value error, ")
     if named := re.match(rf"({re.escape(key)}\.\w+) = " if key else r"(\w+\.\w+) = ", reason):
         key = named[1]  # The error of a whole table names the key in its message.
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    more = f" (and {counted(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
     line = key_line(text, key)
     place = _origin(key, origins, exact=bool(line)) or (f"{name}:{line}" if line else name) or "configuration"
     if error["type"] in UNKNOWN_KEY:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TextIO
 
+from simplepcfg.errors import counted
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.files import Record
 from simplepcfg.runs.checkpoint import StepSums, TrainingState
@@ -59,8 +60,8 @@ class EpochReport:
         if self.best:
             verdict = "best so far"
         else:
-            limit = f" of {self.patience}" if self.patience else ""
-            verdict = f"no gain for {self.epochs_without_gain}{limit} epochs"
+            epochs = counted(self.epochs_without_gain, "epoch")
+            verdict = f"no gain for {epochs}" + (f", the limit is {self.patience}" if self.patience else "")
         return (
             f"epoch {self.epoch}/{self.epochs}  train perplexity {self.train_perplexity:.2f}  "
             f"validation {self.valid.describe()}  {verdict}  {duration(self.seconds)} elapsed"

@@ -17,7 +17,7 @@ from simplepcfg.runs.config.schema import TrainingConfig
 
 def require_rules(model: ModelConfig, settings: TrainingConfig) -> None:
     """Raise InputError if `training.check_identity` is set for a model without rules."""
-    if settings.check_identity and getattr(model, "states", None):
+    if settings.check_identity and not model.has_trees:
         raise InputError(
             f"training.check_identity: a model of kind {model.kind} has no rules to count; set it to false"
         )

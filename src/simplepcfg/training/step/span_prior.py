@@ -77,7 +77,7 @@ class BranchingBias:
         self._weight, self._steps = settings.branching_bias, settings.branching_bias_steps
         for key in ("branching_bias", "punctuation_weight"):
             value = getattr(settings, key)
-            if value and getattr(model, "states", None):
+            if value and not model.has_trees:
                 raise InputError(f"training.{key} = {value}: a model of kind {model.kind} has no trees; set it to 0")
 
     def at(self, step: int) -> float:

@@ -42,7 +42,7 @@ class TeacherSchedule:
     def __init__(self, model: ModelConfig, settings: TrainingConfig) -> None:
         self._settings = settings
         self.marginals: TeacherMarginals | None = None  # set before the first step
-        if settings.teacher and getattr(model, "states", None):
+        if settings.teacher and not model.has_trees:
             raise InputError(
                 f"training.teacher = {settings.teacher[0]}: a model of kind {model.kind} has no trees; leave it out"
             )
