@@ -17,17 +17,18 @@ TENSORBOARD_FOLDER = "tensorboard"
 
 
 class EventReporter(Reporter):
-    """Base of reporters that turn reports into named values, which `_write` sends on."""
+    """Base of reporters that turn reports into named values, which `_send` sends on."""
 
     wants_snapshots = True
 
     def __init__(self) -> None:
         self._at = 0  # the last reported step
+        self._log: Any = None
 
     def step(self, report: StepReport) -> None:
         self._at = report.step
         if report.logged:
-            values = {
+            values: dict[str, float | str] = {
                 "training/perplexity": report.perplexity,
                 "training/loss_nats_per_sentence": report.loss,
                 "training/gradient_norm": report.gradient_norm,
@@ -40,63 +41,54 @@ class EventReporter(Reporter):
             self._write(values, report.step)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        values = {}
+        values: dict[str, float | str] = {}
         if snapshot.identity is not None:
             values["health/span_marginals_over_n_minus_1"] = snapshot.identity
         if snapshot.symbols_in_use is not None:
             values["symbols/nonterminals_in_use"] = snapshot.symbols_in_use
-        self._write(values, self._at)
         if snapshot.tree is not None:
-            self._write_text("sample_parse", snapshot.tree.to_brackets(), self._at)
+            values["sample_parse"] = snapshot.tree.to_brackets()
+        self._write(values, self._at)
 
     def epoch(self, report: EpochReport) -> None:
-        values = {
+        values: dict[str, float | str] = {
             "validation/perplexity": report.valid.perplexity,
             "training/epoch_perplexity": report.train_perplexity,
             "training/epoch": float(report.epoch),
         }
         self._write(values, self._at)
 
-    def _write(self, values: dict[str, float], step: int) -> None:
-        raise NotImplementedError
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
-    def _write_text(self, name: str, text: str, step: int) -> None:
+    def _write(self, values: dict[str, float | str], step: int) -> None:
+        shown = {name: value for name, value in values.items() if isinstance(value, str) or math.isfinite(value)}
+        if shown:
+            self._send(shown, step)
+
+    def _send(self, values: dict[str, float | str], step: int) -> None:
+        """Send numbers and texts on; the first call opens `_log`, so that a run which is refused leaves none."""
         raise NotImplementedError
 
 
 class TensorBoardReporter(EventReporter):
-    """Writes TensorBoard events into a folder of the run.
-
-    The file is opened by the first event, so that a run which is refused leaves none. Raises InputError if a package
-    is missing.
-    """
+    """Writes TensorBoard events into a folder of the run. Raises InputError if a package is missing."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
         _require("tensorboard", extra="log")
         self._directory = directory / TENSORBOARD_FOLDER
-        self._writer: Any = None
 
-    def _opened(self, step: int) -> Any:
-        if self._writer is None:
+    def _send(self, values: dict[str, float | str], step: int) -> None:
+        if self._log is None:
             from torch.utils.tensorboard import SummaryWriter
 
             # Events that an interrupted session wrote after its last checkpoint are hidden: they are repeated now.
-            self._writer = SummaryWriter(str(self._directory), purge_step=step)
-        return self._writer
-
-    def _write(self, values: dict[str, float], step: int) -> None:
+            self._log = SummaryWriter(str(self._directory), purge_step=step)
         for name, value in values.items():
-            if math.isfinite(value):
-                self._opened(step).add_scalar(name, value, step)
-
-    def _write_text(self, name: str, text: str, step: int) -> None:
-        self._opened(step).add_text(name, text, step)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+            (self._log.add_text if isinstance(value, str) else self._log.add_scalar)(name, value, step)
 
 
 class WandbReporter(EventReporter):
@@ -109,27 +101,18 @@ class WandbReporter(EventReporter):
         super().__init__()
         _require("wandb", extra=None)
         self._directory, self._settings = directory, settings
-        self._session: Any = None
 
-    def _opened(self) -> Any:
-        if self._session is None:
+    def _send(self, values: dict[str, float | str], step: int) -> None:
+        if self._log is None:
             import wandb
 
-            self._session = wandb.init(project="simplepcfg", name=self._directory.name, config=self._settings or {})
-        return self._session
-
-    def _write(self, values: dict[str, float], step: int) -> None:
-        finite = {name: value for name, value in values.items() if math.isfinite(value)}
-        if finite:
-            self._opened().log(finite, step=step)
-
-    def _write_text(self, name: str, text: str, step: int) -> None:
-        self._opened().log({name: text}, step=step)
+            self._log = wandb.init(project="simplepcfg", name=self._directory.name, config=self._settings or {})
+        self._log.log(values, step=step)
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.finish()
-            self._session = None
+        if self._log is not None:
+            self._log.finish()
+            self._log = None
 
 
 class CombinedReporter(Reporter):

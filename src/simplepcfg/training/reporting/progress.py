@@ -4,7 +4,6 @@ import math
 import sys
 import time
 from dataclasses import dataclass
-from typing import TextIO
 
 from simplepcfg.errors import counted
 from simplepcfg.evaluation.perplexity import PerplexityReport
@@ -94,13 +93,10 @@ class Reporter:
 
 
 class PlainReporter(Reporter):
-    """Prints one line an epoch and one whenever metrics are written, to `stream` or standard error."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
+    """Prints one line an epoch and one whenever metrics are written, to standard error."""
 
     def note(self, text: str) -> None:
-        print(text, file=self._stream or sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
     def step(self, report: StepReport) -> None:
         if report.logged:
