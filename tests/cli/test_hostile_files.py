@@ -20,7 +20,7 @@ from simplepcfg.inference.hub import FILES
 from simplepcfg.inference.run import load
 from simplepcfg.plans.jobs import PREPARED_KEYS, _prepared_settings
 from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.training.teacher_marginals import TeacherMarginals
+from simplepcfg.training.teachers import TeacherMarginals
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 

@@ -25,7 +25,7 @@ from simplepcfg.training.start import train
 from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.step.step import sentence_losses
 from simplepcfg.training.step.teacher_loss import TeacherSchedule, TeacherSignal, span_divergence
-from simplepcfg.training.teacher_marginals import TeacherMarginals
+from simplepcfg.training.teachers import TeacherMarginals
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -16,7 +16,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import ModelConfig
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.span_prior import SpanPrior
-from simplepcfg.training.teacher_marginals import TeacherMarginals
+from simplepcfg.training.teachers import TeacherMarginals
 
 
 @dataclass(frozen=True, slots=True)
