@@ -11,13 +11,17 @@ from torch import Tensor
 
 from simplepcfg.models import SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.models.sharding import shard_model
+from simplepcfg.models.step_dropout import StepDropout
 from simplepcfg.ops.shards import Shards
+from simplepcfg.runs.config.schema import TrainingConfig
+from simplepcfg.training.step.state_dropout import StateDropout
 
 WORDS = 13
 SIZES = {"nonterminals": 8, "preterminals": 12, "embedding": 16}
 MODELS = {
     "sn-pcfg": (SimpleNPCFG, SimpleNPCFGConfig(**SIZES, init_logit_std=1.0)),
     "paper": (SimpleNPCFG, SimpleNPCFGConfig(**SIZES, networks="paper", shared_embeddings=False, rms_norm=True)),
+    "dropout": (SimpleNPCFG, SimpleNPCFGConfig(**SIZES, init_logit_std=1.0)),
     "peaked": (SimpleNPCFG, SimpleNPCFGConfig(**SIZES, init_logit_std=12.0, tied_children=True)),
     "sc-pcfg": (SimpleCPCFG, SimpleCPCFGConfig(**SIZES, latent=4, encoder=8)),
 }
@@ -41,7 +45,27 @@ def whole_and_sharded(name: str, shards: Shards, dtype: torch.dtype, device: str
     sharded = copy.deepcopy(whole)
     tables = shard_model(sharded, shards)
     whole.precision = sharded.precision = precision
+    if name == "dropout":
+        leave_symbols_out(whole, sharded, shards)
     return whole.train(), sharded.train(), tables
+
+
+def leave_symbols_out(whole: SimpleNPCFG, sharded: SimpleNPCFG, shards: Shards) -> None:
+    """Let state dropout of the whole model keep what the processes keep of theirs."""
+    states, tags = whole.symbol_groups
+    own = []
+    for rank in range(shards.size):
+        sharded.shards = Shards(shards.group, rank, shards.size)
+        dropout = StateDropout(sharded, TrainingConfig(state_dropout=0.4), seed=3)
+        dropout.draw(step=5)
+        counts, kept = sharded.step_dropout.counts, sharded.step_dropout.kept.split(sharded.step_dropout.counts)
+        first = (rank * states // shards.size, states + rank * tags // shards.size - states // shards.size)
+        own.append([rows + start for rows, start in zip(kept, first, strict=True)])
+        if rank == shards.rank:
+            mine = sharded.step_dropout
+    sharded.shards, sharded.step_dropout = shards, mine
+    kept_rows = torch.cat([rows for group in zip(*own, strict=True) for rows in group])
+    whole.step_dropout = StepDropout(tuple(shards.size * count for count in counts), kept_rows)
 
 
 def differences(

@@ -117,7 +117,7 @@ def compare_shards(out: Path) -> None:
         shards = Shards.of(torch.distributed.group.WORLD)
         for name in MODELS:
             for lengths in LENGTHS:
-                for dtype in (torch.float32, torch.float64):
+                for dtype in (torch.float32, torch.float64)[name == "dropout" :]:
                     case = f"{name} {lengths} {dtype}"
                     differences[case] = (*model_differences(name, shards, dtype, lengths), str(dtype))
         if group.is_leader:

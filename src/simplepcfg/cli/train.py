@@ -115,6 +115,7 @@ def _print_plan(request: TrainRequest, changes: list[str]) -> None:
     """Print what a step will cost, by the sizes of the text; no GPU is needed."""
     from simplepcfg.runs.corpus import prepare_corpus
     from simplepcfg.training.cluster_plan import describe_plan
+    from simplepcfg.training.step.state_dropout import check_sharded_settings
 
     if request.resume is not None:
         raise InputError("--plan is for a run that has not begun; give CONFIG instead of --resume")
@@ -122,6 +123,8 @@ def _print_plan(request: TrainRequest, changes: list[str]) -> None:
     corpus = prepare_corpus(config.data, config.seed)
     settings = config.training
     mesh = tuple(settings.mesh) or (int(os.environ.get("WORLD_SIZE", "1")), 1)
+    if mesh[1] > 1:
+        check_sharded_settings(settings)
     longest = int(corpus.train.lengths.max())
     shape = (len(corpus.vocabulary), settings.batch_size, longest, (mesh[0], mesh[1]))
     write_lines(describe_plan(config.model, *shape))

@@ -16,7 +16,7 @@ from simplepcfg.runs.config.schema import TrainingConfig
 # Large groups keep a multiple of this many symbols, since tensor cores multiply such matrices fastest.
 ALIGNMENT = 64
 KERNEL_ALIGNMENT = 8  # for the kernel features of an LHMM, of which there are few
-SEED_STRIDE = 1_000_003
+SEED_STRIDE, SHARD_STRIDE = 1_000_003, 7_368_787
 DROPOUTS = ("state_dropout", "embedding_dropout", "feature_dropout", "logit_dropout")
 # Keys that only some models support: the key, the attribute of such a model, and what it is called in messages.
 NEEDED = (
@@ -27,7 +27,7 @@ NEEDED = (
 
 def check_sharded_settings(settings: TrainingConfig) -> None:
     """Raise InputError for settings that a grammar which is sharded over processes does not support."""
-    refused = {name: getattr(settings, name) for name in (*DROPOUTS, "check_identity")}
+    refused = {name: getattr(settings, name) for name in (*DROPOUTS[1:], "check_identity")}
     if settings.teacher and settings.teacher_form == "targets":
         refused["teacher_form"] = settings.teacher_form
     for name, value in refused.items():
@@ -39,13 +39,15 @@ def check_sharded_settings(settings: TrainingConfig) -> None:
 
 
 class StateDropout:
-    """Draws the symbols and features that a model keeps in each step; all processes of a group draw the same.
+    """Draws the symbols and features that a model keeps in each step; processes with the same symbols draw the same.
 
-    Raises InputError if the model cannot leave out what `settings` asks for.
+    Of a sharded model every process keeps equally many of its own symbols. Raises InputError if the model cannot leave
+    out what `settings` asks for.
     """
 
     def __init__(self, model: Any, settings: TrainingConfig, seed: int) -> None:
-        self._seed = seed
+        shards = getattr(model, "shards", None)
+        self._seed = seed + (0 if shards is None else SHARD_STRIDE * shards.rank)
         self._groups: tuple[int, ...] = ()
         self._counts: tuple[int, ...] = ()
         self._drawn: Tensor | None = None
