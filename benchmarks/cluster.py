@@ -7,7 +7,7 @@
 A process's memory is the most that its tensors take at a time, from the making of the model to the end of the second
 step: no memory of the interpreter, of libraries or of gloo is in it. Bytes are those of the tensors that
 pass through collectives. Time is processor time, which waiting for other processes is no part of. Appends a row for
-each number of processes to results/cluster_cpu.csv.
+each number of processes to results/cluster_cpu.csv, or one to results/cluster_one_by_one.csv.
 """
 
 import argparse
@@ -52,6 +52,7 @@ class PeakOfTensors(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.peak = 0
+        self._total = 0  # of what was counted, some of which may be gone
         self._alive: dict[int, tuple[StorageWeakRef, int]] = {}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -61,9 +62,13 @@ class PeakOfTensors(TorchDispatchMode):
             if isinstance(tensor, torch.Tensor):
                 storage = tensor.untyped_storage()
                 reference = StorageWeakRef(storage)
+                self._total -= self._alive.get(reference.cdata, (None, 0))[1]
+                self._total += storage.nbytes()
                 self._alive[reference.cdata] = (reference, storage.nbytes())
-        self._alive = {key: held for key, held in self._alive.items() if not held[0].expired()}
-        self.peak = max(self.peak, sum(size for _, size in self._alive.values()))
+        if self._total > self.peak:
+            self._alive = {key: held for key, held in self._alive.items() if not held[0].expired()}
+            self._total = sum(size for _, size in self._alive.values())
+            self.peak = max(self.peak, self._total)
         return results
 
 
@@ -216,8 +221,8 @@ def measure_shards(states: int, counts: list[int], steps: int, csv: Path) -> Non
     append_rows(csv, [{**where, "load": round(os.getloadavg()[0], 1), **row} for row in rows])
 
 
-def measure_one_by_one(states: int, rounds: int) -> None:
-    """Print the processor time of a step on a mesh of 1 × 1 beside that of one process alone, in turns."""
+def measure_one_by_one(states: int, rounds: int, csv: Path) -> None:
+    """Print and append the processor time of a step on a mesh of 1 × 1 beside that of one process alone, in turns."""
     batch = make_batch()
     groups = {"alone": Group(), "1 × 1": make_group(0, 1, random.randrange(20000, 32000), (1, 1))}
     steps = {name: make_step(states, group) for name, group in groups.items()}
@@ -230,13 +235,15 @@ def measure_one_by_one(states: int, rounds: int) -> None:
     alone, meshed = (median(each[1:]) for each in seconds.values())
     ratio = median(b / a for a, b in zip(seconds["alone"][1:], seconds["1 × 1"][1:], strict=True))
     print(f"N = {states}, {rounds} rounds: alone {alone:.4f} s, 1 × 1 {meshed:.4f} s; median of ratios {ratio:.4f}")
+    numbers = {"alone_s": round(alone, 4), "mesh_s": round(meshed, 4), "ratio": round(ratio, 4)}
+    append_rows(csv, [{**environment(torch.device("cpu")), "N": states, "rounds": rounds, **numbers}])
 
 
 def predictions() -> list[str]:
     """Return the table of docs/clusters.md: steps of large grammars on H200 GPUs, by the plan's formulas."""
     lines = [
-        "| N | mesh | GB of a GPU | MB over the wire | ms a step | of it waiting | M sentences a day |",
-        "|---|---|---|---|---|---|---|",
+        "| N | mesh | GB | ms | waiting | M sentences/day |",
+        "|---|---|---|---|---|---|",
     ]
     for states in (8192, 32768, 131072):
         for mesh in ((8, 1), (1, 8), (8, 8), (1, 64)):
@@ -245,13 +252,12 @@ def predictions() -> list[str]:
             shape = StepShape(config, vocabulary, batch, length, mesh)
             parts = estimate(config, vocabulary, shape.own_batch, length, "cuda", "bf16", shards=mesh[1])
             memory = sum(part.size for part in parts) / 1e9
-            traffic, seconds = step_traffic(shape), step_time(shape)
-            wire = (traffic.over_grammar(mesh[1]) if mesh[1] > 1 else 0.0) + traffic.over_all(mesh)
+            seconds = step_time(shape)
             day = batch * 86400 / seconds.total / 1e6
-            row = [f"{wire / 1e6:,.0f}", f"{1e3 * seconds.total:,.1f}", f"{1e3 * seconds.wait:,.1f}", f"{day:,.0f}"]
-            cells = [f"{states:,}", f"{mesh[0]} × {mesh[1]}", f"{memory:,.0f}", *row]
+            row = [f"{1e3 * seconds.total:,.1f}", f"{1e3 * seconds.wait:,.1f}", f"{day:,.0f}"]
+            cells = [f"{states:,}", f"{mesh[0]}×{mesh[1]}", f"{memory:,.0f}", *row]
             if memory > GPU_GB:
-                cells = [*cells[:2], f"{memory:,.0f}, too many", *["–"] * len(row)]
+                cells = [*cells[:2], f"{memory:,.0f}", *["–"] * len(row)]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -270,7 +276,7 @@ def main() -> None:
     if given.predict:
         print("\n".join(predictions()))
     elif given.one_by_one:
-        measure_one_by_one(given.nonterminals, given.steps)
+        measure_one_by_one(given.nonterminals, given.steps, given.csv.with_name("cluster_one_by_one.csv"))
     else:
         measure_shards(given.nonterminals, [int(count) for count in given.processes.split(",")], given.steps, given.csv)
 

@@ -25,7 +25,7 @@ MODELS = {
     "peaked": (SimpleNPCFG, SimpleNPCFGConfig(**SIZES, init_logit_std=12.0, tied_children=True)),
     "sc-pcfg": (SimpleCPCFG, SimpleCPCFGConfig(**SIZES, latent=4, encoder=8)),
 }
-LENGTHS = ([7, 7, 7], [2, 6, 7, 4], [1, 5])
+LENGTHS = ([6, 6, 6], [2, 5, 6, 1])
 
 
 def sentences(lengths: list[int]) -> tuple[Tensor, Tensor]:
