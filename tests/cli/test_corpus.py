@@ -157,7 +157,7 @@ def test_nothing_is_mixed(call: Call, tiny_run: Path, corpus: Path, tmp_path: Pa
         (["--out", "out", "--skip", "3"], "--skip is for one output; leave out --skip, or --out"),
         (["--out", "out", "--format", "svg"], "--format svg draws one picture"),
         (["--out", "out", "-"], "give files instead of standard input"),
-        (["--out", "out", "missing.txt"], "missing.txt: No such file or directory"),
+        (["--out", "out", "missing.txt"], "missing.txt: no such file; check the path"),
         (["--out", "out", "text.txt", "text.txt"], "another file would be written to"),
         (["--out", "text.txt"], "text.txt: is a file; give a folder"),
         (["--out", "out", "/dev/null"], "/dev/null: is a pipe or a device"),
