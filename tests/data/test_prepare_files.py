@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.data.encodings import check_encoding, read_lines, without_sgml
 from simplepcfg.data.treebank_files import (
+    check_encoding,
     find_ctb,
     find_ptb,
     find_spmrl,
@@ -14,7 +14,9 @@ from simplepcfg.data.treebank_files import (
     find_trees,
     language_of,
     parse_ranges,
+    read_lines,
     split_of,
+    without_sgml,
 )
 from simplepcfg.errors import InputError
 

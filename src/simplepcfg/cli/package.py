@@ -38,11 +38,11 @@ def command(request: PackageRequest) -> None:
       pip install dist/simplepcfg_french-*.whl
       echo "Le vieux chien dort près du feu." | simplepcfg parse french
     """
-    from simplepcfg.data.encodings import UTF8, read_lines
+    from simplepcfg.data.readers import open_text
     from simplepcfg.inference.packaging import PREFIX, build_wheel, pack
     from simplepcfg.inference.run import load
 
-    card = None if request.card is None else "\n".join([*read_lines(request.card, UTF8), ""])
+    card = None if request.card is None else "\n".join([*open_text(request.card), ""])
     run, name = load(request.run, "cpu"), request.name.removeprefix(PREFIX)
     if request.folder:
         target = request.out / name

@@ -11,7 +11,6 @@ from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note
 from simplepcfg.cli.progress import shows_progress
 from simplepcfg.cli.requests import arg, flag, group, opt, options, takes
-from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
 from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -278,8 +277,8 @@ def text(request: TextRequest) -> None:
 
 
 def _job(kind: str, request: FilesRequest, source: "Source", conventions: "Conventions") -> "Job":
-    from simplepcfg.data.encodings import AUTO, check_encoding
     from simplepcfg.data.preparation import Job
+    from simplepcfg.data.treebank_files import AUTO, check_encoding
 
     if request.encoding != AUTO:
         check_encoding(request.encoding)
@@ -323,6 +322,8 @@ def _summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "R
 
 def _dropped(done: "Prepared") -> Iterator[str]:
     """Yield lines with what was dropped, by reason."""
+    from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
+
     tags = done.losses.tags
     if tags:
         listed = "  ".join(f"{tag} {count:,}" for tag, count in tags.most_common(SHOWN_TAGS))

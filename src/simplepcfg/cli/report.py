@@ -45,7 +45,7 @@ def command(
     from simplepcfg.inference.run import load
     from simplepcfg.inference.systems import unique_names
     from simplepcfg.reports import make_report
-    from simplepcfg.reports.files import png_renderer, write_figures
+    from simplepcfg.reports.page import png_renderer, write_figures
 
     if png:
         png_renderer()  # refused before anything is computed

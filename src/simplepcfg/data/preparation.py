@@ -12,13 +12,12 @@ from typing import IO
 
 from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
-from simplepcfg.data.encodings import UTF8, read_lines, without_sgml
 from simplepcfg.data.formats import refuse_other_formats
 from simplepcfg.data.languages import ENGLISH, splitter
 from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
 from simplepcfg.data.raw_text import sentences_of_lines
-from simplepcfg.data.readers import words_of_text
-from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
+from simplepcfg.data.readers import UTF8, words_of_text
+from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source, read_lines, without_sgml
 from simplepcfg.data.vocabulary import Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, counted, naming_file
 from simplepcfg.progress import stage

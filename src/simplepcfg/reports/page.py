@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 
-from simplepcfg.drawing import stylesheet
+from simplepcfg.drawing import standalone, stylesheet
+from simplepcfg.errors import InputError
+from simplepcfg.files import write_bytes, write_text
 from simplepcfg.version import __version__
 
 _STYLE = """
@@ -26,6 +31,7 @@ figure { margin: 1rem 0; } figcaption, .note { color: var(--sp-muted); font-size
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: 1rem; }
 .pair figure { margin: 0; min-width: 0; } .pair svg { max-width: 100%; height: auto; }
 """
+PIXELS = 2  # of a PNG file for each unit of the picture
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -123,14 +129,9 @@ class Report:
     @property
     def figures(self) -> list[Figure]:
         """All pictures, each with a name of its own."""
-        figures: list[Figure] = []
-        for section in self.sections:
-            for part in section.parts:
-                if isinstance(part, Figure):
-                    figures.append(part)
-                elif isinstance(part, Pair):
-                    figures += [part.left, part.right]
-        return figures
+        parts = [part for section in self.sections for part in section.parts]
+        pairs = ([part.left, part.right] if isinstance(part, Pair) else [part] for part in parts)
+        return [part for pair in pairs for part in pair if isinstance(part, Figure)]
 
     def to_html(self) -> str:
         """Return one file that needs nothing else: no script, no font, no network."""
@@ -154,3 +155,48 @@ class Report:
 def _scrollable(content: str) -> str:
     """Wrap what may be wider than the window; it takes the focus, so that it can be scrolled by keyboard."""
     return f'<div class="wide" tabindex="0">{content}</div>'
+
+
+def write_figures(figures: Iterable[Figure], folder: Path, *, png: bool = False) -> list[Path]:
+    """Write each figure as NAME.svg, with `png` as NAME.png too, into a folder that is made if need be."""
+    render = png_renderer() if png else None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder") from None
+    written = []
+    for figure in figures:
+        path = folder / f"{figure.name}.svg"
+        write_text(path, standalone(figure.svg) + "\n")
+        written.append(path)
+        if render is not None:
+            # Renderers know neither variables nor a reader's preference.
+            picture = path.with_suffix(".png")
+            write_bytes(picture, render(standalone(figure.svg, "light")))
+            written.append(picture)
+    return written
+
+
+def png_renderer() -> Callable[[str], bytes]:
+    """Return a function from SVG to PNG by what is installed: cairosvg or rsvg-convert."""
+    try:
+        import cairosvg
+    except (ImportError, OSError):  # OSError: the package is there, the library that it needs is not
+        program = shutil.which("rsvg-convert")
+        if program is None:
+            raise InputError(
+                "PNG files need cairosvg or rsvg-convert, and neither is installed; pip install 'simplepcfg[figures]', "
+                "or leave it at SVG"
+            ) from None
+
+        def convert(svg: str) -> bytes:
+            done = subprocess.run([program, f"--zoom={PIXELS}"], input=svg.encode(), capture_output=True, check=True)
+            return done.stdout
+
+        return convert
+
+    def render(svg: str) -> bytes:
+        png: bytes = cairosvg.svg2png(bytestring=svg.encode(), scale=PIXELS)
+        return png
+
+    return render

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import anyio
 import torch
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -20,13 +21,14 @@ from starlette.routing import Route
 
 from simplepcfg.drawing import stylesheet
 from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
+from simplepcfg.files import Record
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import run_facts, sample_parses
 from simplepcfg.runs.history import read_history
 from simplepcfg.serving.limits import Limits, RateLimiter
-from simplepcfg.serving.messages import MomentReply, RunReply, RunsReply
-from simplepcfg.serving.openapi import openapi_document
+from simplepcfg.serving.messages import ErrorReply, MomentReply, RunReply, RunsReply
 from simplepcfg.serving.questions import QUESTIONS, Question, questions_of
+from simplepcfg.version import __version__
 
 SAFETY = {
     "Content-Security-Policy": (
@@ -42,6 +44,15 @@ SAFETY = {
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 FIRST_QUESTIONS = frozenset({"parse"})  # what somebody who types waits for
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+
+_ERRORS = {
+    "400": "The request is no JSON object of this form, or what it asks for cannot be.",
+    "404": "There is no such run.",
+    "413": "The body is too large.",
+    "415": "The body is not sent as application/json.",
+    "429": "Too many requests; wait for the seconds of Retry-After.",
+    "503": "Too many requests are waiting, or too little memory is left.",
+}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -234,6 +245,45 @@ def make_app(
         ),
     ]
     return Starlette(routes=routes, exception_handlers={404: _not_here, 405: _not_here})
+
+
+def openapi_document() -> Record:
+    """Return the OpenAPI 3.1 document of the interface: one POST for each question, and the list of runs."""
+    models: list[type[BaseModel]] = [RunsReply, ErrorReply]
+    models += [model for question in QUESTIONS for model in (question.request, question.reply)]
+    names, definitions = models_json_schema(
+        [(model, "validation") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
+    )
+
+    def schema(model: type[BaseModel]) -> Record:
+        return {"application/json": {"schema": names[model, "validation"]}}
+
+    errors = {code: {"description": text, "content": schema(ErrorReply)} for code, text in _ERRORS.items()}
+    paths: Record = {
+        "/api/runs": {
+            "get": {
+                "operationId": "runs",
+                "summary": "The runs that can be asked.",
+                "responses": {"200": {"description": "All runs.", "content": schema(RunsReply)}},
+            }
+        }
+    }
+    for question in QUESTIONS:
+        paths[f"/api/{question.name}"] = {
+            "post": {
+                "operationId": question.name,
+                "summary": question.summary,
+                "description": f"As `Run.{question.name}` of the Python interface.",
+                "requestBody": {"required": True, "content": schema(question.request)},
+                "responses": {"200": {"description": "The answer.", "content": schema(question.reply)}, **errors},
+            }
+        }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "simplepcfg", "version": __version__, "description": "Questions to trained grammars."},
+        "paths": paths,
+        "components": {"schemas": definitions["$defs"]},
+    }
 
 
 def _page_files() -> dict[str, tuple[bytes, str]]:
