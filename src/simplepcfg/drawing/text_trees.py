@@ -2,14 +2,14 @@
 
 from itertools import zip_longest
 
-from simplepcfg.drawing.trees import AnyTree
+from simplepcfg.drawing.trees import AnyTree, parents_of
 
 GAP = 4
 
 
 def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
     """Return the lines of a drawing of a tree; with `tags` each word has its tag before it."""
-    last_of = _last_children(tree)
+    last_spans, last_words = _last_children(tree)
     lines: list[str] = []
     guides: list[tuple[int, str]] = []  # for every open span: where it ends, and what its children's lines begin with
     following = 0
@@ -18,11 +18,11 @@ def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
             guides.pop()
         while following < len(tree.spans) and tree.spans[following][0] == i:
             _, j, label = tree.spans[following]
-            lines.append(_line(guides, label, last_of[("span", following)]))
-            guides.append((j, _below(guides, last_of[("span", following)])))
+            lines.append(_line(guides, label, last_spans[following]))
+            guides.append((j, _below(guides, last_spans[following])))
             following += 1
         text = f"{tree.tags[i]} {word}" if tags else word
-        lines.append(_line(guides, text, last_of[("word", i)]))
+        lines.append(_line(guides, text, last_words[i]))
     return lines
 
 
@@ -44,21 +44,12 @@ def side_by_side(left: list[str], right: list[str], titles: tuple[str, str]) -> 
     return [f"{first:<{width}}{second}".rstrip() for first, second in rows]
 
 
-def _last_children(tree: AnyTree) -> dict[tuple[str, int], bool]:
-    """Tell of each span and each word whether it is the last child of its parent."""
-    last: dict[tuple[str, int], bool] = {}
-    open_ends: list[int] = []
-    following = 0
-    for i in range(len(tree.words)):
-        while open_ends and open_ends[-1] <= i:
-            open_ends.pop()
-        while following < len(tree.spans) and tree.spans[following][0] == i:
-            end = tree.spans[following][1]
-            last[("span", following)] = not open_ends or open_ends[-1] == end
-            open_ends.append(end)
-            following += 1
-        last[("word", i)] = not open_ends or open_ends[-1] == i + 1
-    return last
+def _last_children(tree: AnyTree) -> tuple[list[bool], list[bool]]:
+    """Tell of each span and of each word whether it is the last child of its parent."""
+    parents, above_word = parents_of(tree)
+    ends = [j for _, j, _ in tree.spans]
+    spans = [parent < 0 or ends[parent] == end for parent, end in zip(parents, ends, strict=True)]
+    return spans, [parent < 0 or ends[parent] == i + 1 for i, parent in enumerate(above_word)]
 
 
 def _line(guides: list[tuple[int, str]], text: str, is_last: bool) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 import torch
 
-from simplepcfg.data.preprocessing import Prepared, Preprocessing, with_word_tags
+from simplepcfg.data.preprocessing import Prepared, Preprocessing, spans_over, with_word_tags
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.baselines import left_branching, oracle, random_tree, right_branching
@@ -92,8 +91,7 @@ class Treebank:
         kept = self.prepared[number].kept
         before, after = len(self.original[number]), len(kept)
         if len(tree) == before:
-            ends = ((bisect_left(kept, i), bisect_left(kept, j)) for i, j, _ in tree.spans)
-            return [(i, j) for i, j in ends if i < j]
+            return [(i, j) for i, j, _ in spans_over(kept, tree.spans)]
         if len(tree) == after:
             return [(i, j) for i, j, _ in tree.spans]
         expected = f"{before} or, without punctuation, {after}" if before != after else str(before)
