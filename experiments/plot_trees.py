@@ -10,7 +10,7 @@ import csv
 from pathlib import Path
 
 from simplepcfg.drawing import standalone
-from simplepcfg.drawing.axes import Frame, horizontal_axis, legend, scale_of, vertical_axis
+from simplepcfg.drawing.plots import Frame, horizontal_axis, legend, scale_of, vertical_axis
 from simplepcfg.drawing.svg import element, picture, title
 
 HERE = Path(__file__).parent
