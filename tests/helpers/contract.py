@@ -25,6 +25,7 @@ def seeded() -> torch.Generator:
 # Every question with a way to ask it, about word ids or log-emissions.
 QUESTIONS: dict[str, Ask] = {
     "log_partition": lambda g, words, lengths: g.log_partition(words, lengths),
+    "pruned_log_partition": lambda g, words, lengths: g.pruned_log_partition(words, lengths)[0],
     "span_marginals": lambda g, words, lengths: g.span_marginals(words, lengths),
     "decode": lambda g, words, lengths: g.decode(words, lengths),
     "viterbi": lambda g, words, lengths: g.viterbi(words, lengths).log_probability,

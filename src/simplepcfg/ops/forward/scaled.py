@@ -132,8 +132,10 @@ def times(x: Tensor, matrix: Tensor) -> Tensor:
     """Multiply x [B, K] with [K, M], or with a batch [B, K, M]; sums and result are float32 or wider."""
     x = x.to(matrix.dtype)
     rows = x if matrix.dim() == 2 else x[:, None]
-    out = rows.new_empty(*rows.shape[:-1], matrix.shape[-1], dtype=wide_type(matrix.dtype))
-    return mm_wide(rows, matrix, out).view(len(x), -1)
+    wide = wide_type(matrix.dtype)
+    if wide == matrix.dtype:
+        return torch.matmul(rows, matrix).view(len(x), -1)
+    return mm_wide(rows, matrix, rows.new_empty(*rows.shape[:-1], matrix.shape[-1], dtype=wide)).view(len(x), -1)
 
 
 def _outer(before: Tensor, after: Tensor, like: Tensor) -> Tensor:
