@@ -47,12 +47,16 @@ def test_work_is_divided_and_traffic_grows_with_states() -> None:
     assert traffic.gathered == traffic.scattered + beta + 8 * 8 * 16  # beta twice, and log Z of each process
 
 
-def test_train_plan_prints_four_lines(text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    settings = ["--set", "training.mesh=[2,4]", "--set", "training.batch_size=64"]
-    assert run(["train", "sn-pcfg", "--train", str(text_file), *settings, "--plan"]) == 0
+def test_train_plan_prints_four_lines_or_refuses(
+    text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    plan = ["train", "sn-pcfg", "--train", str(text_file), "--set", "training.mesh=[2,4]", "--plan", "--set"]
+    assert run([*plan, "training.batch_size=64"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("layout: data 2 × grammar 4; each process has 32 of 64 sentences, 1,024 of 4,096 nonter")
     assert [line.partition(":")[0] for line in lines[1:]] == ["memory of a process", "over the wire", "time of a step"]
+    assert run([*plan, "training.embedding_dropout=0.1"]) == 2
+    assert "training.embedding_dropout = 0.1 needs the whole grammar in each process" in capsys.readouterr().err
 
 
 def test_what_cannot_be_planned_is_refused() -> None:
