@@ -33,6 +33,11 @@ class DistillationFolder:
     path: Path
 
     @property
+    def how_to_go_on(self) -> str:
+        """What to tell a user after a signal."""
+        return f"stopped, all saved; the same command goes on with what is in {shlex.quote(str(self.path))}"
+
+    @property
     def student(self) -> Path:
         """The run that learned from the members."""
         return self.path / "student"
@@ -134,8 +139,7 @@ def distil(
         note(f"data.branching_bonus = {choose_bonus(run, device)}: so its trees agree most with those of its teachers")
         return result
     except Interrupted as error:
-        message = f"stopped, all saved; the same command goes on with what is in {shlex.quote(str(folder.path))}"
-        raise Interrupted(message, error.signal_number) from None
+        raise Interrupted(folder.how_to_go_on, error.signal_number) from None
 
 
 def _teachers_of(name: str, before: Choice, taught_by: TaughtBy) -> Sequence[Path]:
