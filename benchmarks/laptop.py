@@ -5,10 +5,11 @@
 
 Two processes, one for each source tree, answer the same questions of `english` in turns, some sentences at a time, so
 that other load affects both alike. Compare ratios: of seconds on a quiet machine, of processor seconds with --threads 1
-on a busy one. Next words are those of a prefix of 60 words that has grown by one. The first tree is timed from the
-start of `simplepcfg parse`. The floor is that of matrix products: 4N² flops for each span, forward and, for exact span
-marginals, backward, and 4NP for each word, at the rate of one product of 512 rows on one processor. Appends a row a
-question to results/laptop.csv.
+on a busy one. An older source tree that does not know a question, such as pruned log p, answers the exact form of it.
+The spaCy pipe is asked where spaCy is installed. Next words are those of a prefix of 60 words that has grown by one.
+The first tree is timed from the start of `simplepcfg parse`, whose peak memory over all sentences is printed. The floor
+is that of matrix products: 4N² flops for each span, forward and, for exact span marginals, backward, and 4NP for each
+word, at the rate of one product of 512 rows on one processor. Appends a row a question to results/laptop.csv.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from statistics import median
@@ -60,13 +62,17 @@ def main() -> None:
         measured(f"parse, {WORDS} words each", workers, in_parts("parse", twenty), passes=1),
         measured("parse --decode viterbi", workers, in_parts("viterbi", viterbi), passes=1),
         measured("score", workers, in_parts("score", sentences), passes=1),
+        measured("score --pruned", workers, in_parts("pruned", sentences), passes=1),
         measured("score --surprisal", workers, in_parts("surprisal", sentences), passes=1),
+        *([measured("spaCy pipe", workers, in_parts("spacy", sentences))] if find_spec("spacy") else []),
         # The known prefix first, which is not timed.
         measured("next words", workers, [("complete", [prefix[:PREFIX]]), ("complete", [prefix])], untimed=1),
     ]
     for worker in workers:
         worker.close()
     rows.append(first_trees(arguments.older, environment))
+    older, newer = (peak_memory(folder, environment, sentences) for folder in (arguments.older, HERE))
+    print(f"peak memory of parse: {older} MB and {newer} MB")
     record(arguments, rows)
 
 
@@ -111,11 +117,22 @@ def answer() -> None:
     # Older source trees know no labels, which take a pass of their own.
     plain = {"labels": False} if "labels" in signature(run.parse_spans).parameters else {}
     exact = EXACT if EXACT in DECODERS else "mbr"
+
+    def spacy_pipe(sentences: list[list[str]]) -> object:
+        import spacy
+        from spacy.tokens import Doc
+
+        nlp = spacy.blank("en")
+        nlp.add_pipe("simplepcfg", config={"model": "english"})
+        return list(nlp.pipe(Doc(nlp.vocab, words=words) for words in sentences))
+
     answers: dict[str, Callable[[Any], object]] = {
         "parse": lambda sentences: run.parse_spans(sentences, **plain),
         "exact-mbr": lambda sentences: run.parse_spans(sentences, decode=exact, **plain),
         "viterbi": lambda sentences: run.parse_spans(sentences, decode="viterbi"),
         "score": run.score,
+        "pruned": getattr(run, "pruned_score", run.score),
+        "spacy": spacy_pipe,
         "surprisal": run.surprisal,
         "complete": lambda sentences: run.complete(sentences[0], max_length=2 * PREFIX),
     }
@@ -178,6 +195,22 @@ def first_trees(older: Path, environment: dict[str, str]) -> dict[str, object]:
     return row_of("first tree", 1, len(SENTENCE.split()), *medians)
 
 
+def peak_memory(folder: Path, environment: dict[str, str], sentences: list[list[str]]) -> int:
+    """Return the most megabytes that `simplepcfg parse` takes."""
+    command = [sys.executable, "-m", "simplepcfg", "parse", "english", "-", "--quiet"]
+    path = {"PYTHONPATH": str(folder / "src")}
+    text = "\n".join(" ".join(words) for words in sentences)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment | path
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(text)
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_maxrss // 1024
+
+
 def row_of(
     name: str, sentences: int, words: int, older: Seconds, newer: Seconds, least: float = 0.0
 ) -> dict[str, object]:
@@ -185,7 +218,8 @@ def row_of(
     ratio, busy_ratio = older.wall / newer.wall, older.busy / newer.busy
     print(f"{name}: {sentences} sentences, {older.wall:.2f} s and {newer.wall:.2f} s, ratio {ratio:.2f}", end="; ")
     print(
-        f"of the processor {older.busy:.2f} s and {newer.busy:.2f} s, ratio {busy_ratio:.2f}, floor {least:.2f} s",
+        f"of the processor {older.busy:.2f} s and {newer.busy:.2f} s, ratio {busy_ratio:.2f}, floor {least:.2f} s, "
+        f"{sentences / newer.busy:.1f} sentences a second",
         flush=True,
     )
     return {

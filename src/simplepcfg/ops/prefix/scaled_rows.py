@@ -71,7 +71,8 @@ class ScaledRows(ScaledChart):
             words = words.view(batch, n, -1)
         both = torch.matmul(words, self.transposed_word_rules)
         self.word_of = word_of.view(batch, n)
-        self.word_rows, self.word_exponents = self._scaled(both.view(-1, 2, self.nonterminals), exponents[:, None])
+        both = both.view(-1, 2, self.nonterminals)
+        self.word_rows, self.word_exponents = self._scaled(both, both.amax(-1), exponents[:, None])
         inner = self.word_of[:, : self.n]
         self.square.rows(1).copy_(self.word_rows[inner])
         stored = self.exponents.rows(1).copy_(self.word_exponents[inner])
@@ -85,17 +86,19 @@ class ScaledRows(ScaledChart):
         if not spans.numel():
             return
         eta, zeta = self._products(width, spans, inner)
-        lowest = min(float(rows.amax(-1).amin()) for rows in (eta, zeta) if rows.numel())
+        maxima = [rows.amax(-1) for rows in (eta, zeta)]
+        lowest = min(float(each.amin()) for each in maxima if each.numel())
         # If η and ζ did not underflow, neither did β, so that one check suffices for all three.
         if lowest < self.range.safe and self.recompute_in_log_space(width, exponents):
             eta, zeta = self._products(width, spans, inner)
+            maxima = [rows.amax(-1) for rows in (eta, zeta)]
         posts, ends = self.n + 1, starts + width
         kept = exponents.flatten()[spans]
-        for rows, cells in (
-            (eta, (sentences * posts + starts) * posts + ends),
-            (zeta, ((sentences * posts + ends) * posts + starts)[:inner]),
+        for rows, most, cells in (
+            (eta, maxima[0], (sentences * posts + starts) * posts + ends),
+            (zeta, maxima[1], ((sentences * posts + ends) * posts + starts)[:inner]),
         ):
-            scaled, scaled_exponents = self._scaled(rows, kept[: len(rows)])
+            scaled, scaled_exponents = self._scaled(rows, most, kept[: len(rows)])
             self.square.cells.view(-1, self.nonterminals).index_copy_(0, cells, scaled)
             self.exponents.cells.view(-1).index_copy_(0, cells, scaled_exponents)
 
@@ -116,12 +119,11 @@ class ScaledRows(ScaledChart):
         beta = self.beta[width].view(-1, split)[spans]
         return beta @ self.transposed[:, :split], beta[:inner] @ self.transposed[:, split:]
 
-    def _scaled(self, rows: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
-        """Scale rows such that their maxima are near 2^peak; return them and their exponents, DEAD for zeros."""
-        maxima = rows.amax(-1)
+    def _scaled(self, rows: Tensor, maxima: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
+        """Scale rows in place to maxima near 2^peak; return them and their exponents, DEAD for zeros."""
         lowest = float(maxima.amin()) if maxima.numel() else 1.0
         shifts = shift_to_peak(maxima, self.range, lowest < self.range.low)
-        return rows * shifts.exp2()[..., None], (exponents - shifts).masked_fill(maxima == 0, DEAD)
+        return rows.mul_(shifts.exp2()[..., None]), (exponents - shifts).masked_fill(maxima == 0, DEAD)
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
