@@ -13,7 +13,7 @@ from torch import Tensor
 from simplepcfg.ops.arguments import InsideArguments, SimpleRules
 from simplepcfg.ops.inside.scaled_backward import Backward
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.transposed_rules import kept_layout, transposed_rules
+from simplepcfg.ops.transposed_rules import kept_layout, transposed_nonterminals
 
 CLUSTERS = 96
 ITERATIONS = 12
@@ -132,4 +132,4 @@ def _membership(left: Tensor, members: Tensor) -> Tensor:
 
 def _mean_rules(left: Tensor, right: Tensor, membership: Tensor) -> Tensor:
     shares = membership / membership.sum(0).clamp(min=1.0)
-    return shares.T @ transposed_rules(left, right)[: len(left)]
+    return shares.T @ transposed_nonterminals(left, right)

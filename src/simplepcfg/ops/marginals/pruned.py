@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding_bag, linear
 
 from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, some_sentences
 from simplepcfg.ops.backends import resolve_backend
@@ -23,14 +23,14 @@ from simplepcfg.ops.inside.scaled_chart import CACHE_BYTES
 from simplepcfg.ops.marginals.coarse import Guess, coarse_guess
 from simplepcfg.ops.products import chosen_products
 from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
-from simplepcfg.ops.transposed_rules import stacked_rules, transposed_rules
+from simplepcfg.ops.transposed_rules import stacked_rules, transposed_nonterminals
 
 # Marginals of one symbol over one span, or of one parent symbol of a span, are dropped below this.
 THRESHOLD = 1e-5
 # In sentences of more words than SHORT, spans are dropped whose marginal under the coarse grammar is below the first of
 # these. Symbols whose marginal, by inside values and coarse outside values, is below the second have mean rules.
-SPAN_THRESHOLD = 5e-4
-SYMBOL_THRESHOLD = 4e-6
+SPAN_THRESHOLD = 1e-3
+SYMBOL_THRESHOLD = 1e-5
 SHORT = 15
 MOST_SYMBOLS = 0.5  # share of the symbols of spans of one width above which the exact form takes less time
 LEAST_NONTERMINALS = 256
@@ -188,7 +188,8 @@ class PrunedChart:
 
     def fill(self) -> bool:
         """Run the inside pass; return whether all values are in range."""
-        transposed = transposed_rules(self.arguments.left, self.arguments.right)  # [N + P, 2N]
+        left, right = self.arguments.left, self.arguments.right
+        transposed = transposed_nonterminals(left, right)
         rows = self.rows[1]
         emissions = self.arguments.log_emissions[self.b[rows], self.i[rows]]
         best = emissions.amax(-1, keepdim=True).clamp(min=-1e30)
@@ -197,7 +198,8 @@ class PrunedChart:
         )
         emissions = (emissions - best).exp_().mul_(2.0**self.range.peak)
         exponents = torch.full((self.words,), -float(self.range.peak), dtype=self.dtype)
-        self._store(rows, emissions @ transposed[self.nonterminals :], exponents)
+        words = [linear(emissions, side[:, self.nonterminals :]) for side in (left, right)]
+        self._store(rows, torch.cat(words, -1), exponents)
         for width in range(2, self.n + 1):
             level = self.widths[width] = self._splits(width)
             beta, exponents = self._sum_splits(level)
@@ -205,7 +207,8 @@ class PrunedChart:
                 return False
             self.beta_exponents[level.rows.start - self.words : level.rows.stop - self.words] = exponents
             if width < self.n:
-                self._store(level.rows, self._multiply(level, beta, transposed[: self.nonterminals]), exponents)
+                self._store(level.rows, self._multiply(level, beta, transposed), exponents)
+        self.guess = None  # which is no longer needed, and large
         longer = (self.lengths > 1).nonzero()[:, 0]
         tops = self.beta[self.row_of[longer, 0, self.lengths[longer]] - self.words]
         root = self.arguments.root.expand(len(self.lengths), -1)[longer]
