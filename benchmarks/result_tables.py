@@ -168,14 +168,14 @@ TABLES = {
         {
             "model": "model",
             "material": "material",
-            "vocabulary": "vocabulary",
-            "right_percent": "right (%)",
-            "ties": "ties",
+            "items": "items",
+            "closed_percent": "closed (%)",
+            "open_percent": "open (%)",
+            "known_percent": "known words alone (%)",
             "perplexity": "perplexity, closed",
             "character_perplexity": "per character",
         },
-        ("model", "material", "vocabulary"),
-        lambda row: row["material"] != "SyntaxGym",  # equal with both vocabularies
+        ("model", "material"),
     ),
     "plain-call-gpu": Table(
         "plain_call_gpu.csv",

@@ -11,14 +11,14 @@ replaced, left out, doubled or exchanged with the next, so that no known word co
 becomes less probable. Of minimal pairs and suites the mean over files stands beside that over items without unknown
 words; `--pairs` and `--items` take the first of each file. Of novels the perplexity is given, per word and per
 character. `--kept` keeps the log-probabilities of minimal pairs without spellings, which take longest.
-Appends a row for each answer to results/unknown_words.csv.
+Appends a row for each material to results/unknown_words.csv.
 """
 
 import argparse
 import json
 import random
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -62,22 +62,20 @@ def main() -> None:
     where = environment(resolve_device(arguments.device))
     for name in arguments.models:
         model = Remembering(load_word_model(name, arguments.device), arguments.kept)
-        for closed in (True, False):
-            model.closed = closed
-            for material, answer in answers(model, arguments):
-                row = {**where, "model": Path(name).stem, "material": material}
-                row |= {"vocabulary": "closed" if closed else "open", **dict.fromkeys(ANSWERS), **answer}
-                print(" ".join(f"{key}={row[key]}" for key in list(row)[len(where) :]), flush=True)
-                append_rows(RESULTS, [row])
+        for material, answer in answers(model, arguments):
+            row = {**where, "model": Path(name).stem, "material": material, **dict.fromkeys(ANSWERS), **answer}
+            print(" ".join(f"{key}={row[key]}" for key in list(row)[len(where) :]), flush=True)
+            append_rows(RESULTS, [row])
         model.keep()
 
 
 ANSWERS = (
     "items",
-    "right_percent",
-    "ties",
-    "right_percent_known",
+    "closed_percent",
+    "open_percent",
+    "known_percent",
     "items_with_unknown",
+    "ties",
     "perplexity",
     "character_perplexity",
 )
@@ -136,17 +134,17 @@ def answers(model: Remembering, arguments: argparse.Namespace) -> Iterator[tuple
     """Yield the name of each material and how often the model is right on it, or its perplexity."""
     if arguments.text is not None:
         text = list(read_sentences(arguments.text, split=model.preprocessing.split))
-        yield "misspellings", row_of(misspelling_accuracy(model, text, arguments.misspellings))
+        yield "misspellings", both_ways(model, lambda: misspelling_accuracy(model, text, arguments.misspellings))
     if arguments.blimp is not None:
         files = sorted(path for path in arguments.blimp.iterdir() if ".jsonl" in path.suffixes)
         pairs = [pair for path in files for pair in read_minimal_pairs(path)[: arguments.pairs]]
-        yield "BLiMP", row_of(evaluate_minimal_pairs(model, pairs)[-1])
+        yield "BLiMP", both_ways(model, lambda: evaluate_minimal_pairs(model, pairs)[-1])
     if arguments.syntaxgym is not None:
         files = sorted(path for path in arguments.syntaxgym.iterdir() if ".json" in path.suffixes)
         suites = map(read_suite, files)
         some = [replace(suite, items=suite.items[: arguments.items]) for suite in suites]
-        yield "SyntaxGym", row_of(evaluate_suites(model, some)[-1])
-    if arguments.novels is not None and not model.closed:  # the report has both perplexities
+        yield "SyntaxGym", both_ways(model, lambda: evaluate_suites(model, some)[-1])
+    if arguments.novels is not None:
         sentences = list(read_sentences(arguments.novels, split=model.preprocessing.split))
         each = model.model
         report = each.evaluate(sentences) if isinstance(each, Run) else evaluate_sequence_model(each, sentences, "")
@@ -161,15 +159,20 @@ def answers(model: Remembering, arguments: argparse.Namespace) -> Iterator[tuple
         )
 
 
-def row_of(answer: Accuracy) -> dict[str, object]:
-    """Return what is recorded of an accuracy."""
-    known = answer.known_accuracy
+def both_ways(model: Remembering, evaluate: Callable[[], Accuracy]) -> dict[str, object]:
+    """Return what is recorded of an accuracy without and with spellings; on items of known words both are the same."""
+    model.closed = True
+    closed = evaluate()
+    model.closed = False
+    spelled = evaluate()
+    known = spelled.known_accuracy
     return {
-        "items": answer.items,
-        "right_percent": round(100 * answer.accuracy, 2),
-        "ties": answer.ties,
-        "right_percent_known": None if known is None else round(100 * known, 2),
-        "items_with_unknown": answer.unknown_items,
+        "items": spelled.items,
+        "closed_percent": round(100 * closed.accuracy, 2),
+        "open_percent": round(100 * spelled.accuracy, 2),
+        "known_percent": None if known is None else round(100 * known, 2),
+        "items_with_unknown": spelled.unknown_items,
+        "ties": spelled.ties,
     }
 
 
