@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -92,7 +93,8 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment | path
         )
-        self.ask("score", [SENTENCE.split()])  # loads the grammar
+        for question in ("score", *(["spacy"] if find_spec("spacy") else [])):
+            self.ask(question, [SENTENCE.split()])  # loads the grammar
 
     def ask(self, question: str, sentences: list[list[str]]) -> Seconds:
         """Return the time that an answer takes."""
@@ -118,13 +120,18 @@ def answer() -> None:
     plain = {"labels": False} if "labels" in signature(run.parse_spans).parameters else {}
     exact = EXACT if EXACT in DECODERS else "mbr"
 
-    def spacy_pipe(sentences: list[list[str]]) -> object:
+    @cache
+    def pipeline() -> Any:
         import spacy
-        from spacy.tokens import Doc
 
         nlp = spacy.blank("en")
         nlp.add_pipe("simplepcfg", config={"model": "english"})
-        return list(nlp.pipe(Doc(nlp.vocab, words=words) for words in sentences))
+        return nlp
+
+    def spacy_pipe(sentences: list[list[str]]) -> object:
+        from spacy.tokens import Doc
+
+        return list(pipeline().pipe(Doc(pipeline().vocab, words=words) for words in sentences))
 
     answers: dict[str, Callable[[Any], object]] = {
         "parse": lambda sentences: run.parse_spans(sentences, **plain),
