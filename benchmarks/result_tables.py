@@ -172,10 +172,9 @@ TABLES = {
             "closed_percent": "closed (%)",
             "open_percent": "open (%)",
             "known_percent": "known words alone (%)",
-            "perplexity": "perplexity, closed",
-            "character_perplexity": "per character",
         },
         ("model", "material"),
+        lambda row: row["material"] in {"misspellings", "BLiMP"},
     ),
     "plain-call-gpu": Table(
         "plain_call_gpu.csv",
