@@ -27,7 +27,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.files import Record
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig

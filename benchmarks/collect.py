@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from simplepcfg.benchmarking.report import append_rows
+from benchmarking.report import append_rows
 from simplepcfg.linguistics.published_suites import SUITES
 
 RESULTS = Path(__file__).parent / "results"

@@ -14,7 +14,7 @@ from statistics import mean
 
 import torch
 
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.cli.demo import TEST, with_builtin_text
 from simplepcfg.data.readers import read_trees
 from simplepcfg.evaluation.perplexity import perplexity

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from benchmarking.report import append_rows, environment
+from benchmarking.sizes import Size
+from benchmarking.timing import Times
 from measuring import measure_in_turns
-from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Times
 from simplepcfg.ops.dense import dense_inside
 
 RESULTS = Path(__file__).parent / "results" / "dense_cpu.csv"

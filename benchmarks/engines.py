@@ -23,7 +23,7 @@ from statistics import median
 
 import torch
 
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.inference.batch_mapping import ParseRows
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from simplepcfg.benchmarking.sizes import Size
+from benchmarking.sizes import Size
 
 # Measured rates of large bf16 matrix products and copies on an H200, whose specified rates are 989 TFLOP/s and 4.8
 # TB/s.

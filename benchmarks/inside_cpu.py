@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
+from benchmarking.peak_memory import peak_on_cpu
+from benchmarking.report import append_rows, environment
+from benchmarking.sizes import Size, forward_backward
+from benchmarking.timing import Times
 from measuring import measure_in_turns
-from simplepcfg.benchmarking.peak_memory import peak_on_cpu
-from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size, forward_backward
-from simplepcfg.benchmarking.timing import Times
 
 RESULTS = Path(__file__).parent / "results" / "inside_cpu.csv"
 SIZES = ("4,20,128,256", "16,20,512,1024", "4,40,512,1024")

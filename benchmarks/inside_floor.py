@@ -10,9 +10,9 @@ results/inside_floor.csv anew.
 import csv
 from pathlib import Path
 
+from benchmarking.report import append_rows
+from benchmarking.sizes import Size
 from floors import inside_floor
-from simplepcfg.benchmarking.report import append_rows
-from simplepcfg.benchmarking.sizes import Size
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = ("B", "n", "N", "P")

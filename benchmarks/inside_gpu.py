@@ -17,9 +17,8 @@ from pathlib import Path
 
 import torch
 
-from measuring import equal_lengths_like, mixed_lengths
-from simplepcfg.benchmarking.inside import PRECISIONS, Result, Variant, bare_result, benchmark_inside, choose_variants
-from simplepcfg.benchmarking.report import (
+from benchmarking.inside import PRECISIONS, Result, Variant, bare_result, benchmark_inside, choose_variants
+from benchmarking.report import (
     append_and_yield,
     append_rows,
     as_row,
@@ -28,8 +27,9 @@ from simplepcfg.benchmarking.report import (
     environment,
     table,
 )
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Machine
+from benchmarking.sizes import Size
+from benchmarking.timing import Machine
+from measuring import equal_lengths_like, mixed_lengths
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.ops.inside import BACKENDS
 

@@ -247,7 +247,7 @@ def record(arguments: argparse.Namespace, rows: list[dict[str, object]]) -> None
     """Append the rows to the table."""
     import torch
 
-    from simplepcfg.benchmarking.report import append_rows, environment
+    from benchmarking.report import append_rows, environment
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)

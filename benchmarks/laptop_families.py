@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.models import (
     NeuralHMMConfig,

@@ -26,8 +26,8 @@ from statistics import median
 import torch
 from torch import nn
 
+from benchmarking.report import append_rows, environment
 from machinery_pieces import STEP_PIECES, WRITER, Piece, interpreted
-from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.batching import Batch
 from simplepcfg.models import build_model
 from simplepcfg.ops.capture import Capturer, Launch, side_stream

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 
 import torch
 
-from simplepcfg.benchmarking.peak_memory import release
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Times, captured, measure
+from benchmarking.peak_memory import release
+from benchmarking.sizes import Size
+from benchmarking.timing import Times, captured, measure
 from simplepcfg.ops.graphs import clear_graphs, graphs_of, without_graphs
 
 # A call is launched kernel by kernel, replayed from the cache of graphs, or captured as one graph by the caller.

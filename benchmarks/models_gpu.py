@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.models import build_model
 from simplepcfg.runs.config.files import load_config

@@ -14,8 +14,8 @@ from statistics import median
 
 import torch
 
+from benchmarking.report import append_rows, environment
 from simplepcfg import Run
-from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.synthetic_grammar import generate_treebank

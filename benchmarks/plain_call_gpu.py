@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 
+from benchmarking.peak_memory import release
+from benchmarking.report import append_rows, check_columns, environment
+from benchmarking.sizes import Size, forward_backward
 from measuring import FIGURES, WAYS, measure_ways, mixed_lengths
-from simplepcfg.benchmarking.peak_memory import release
-from simplepcfg.benchmarking.report import append_rows, check_columns, environment
-from simplepcfg.benchmarking.sizes import Size, forward_backward
 from simplepcfg.errors import is_out_of_memory
 from simplepcfg.ops.inside import clear_graphs
 

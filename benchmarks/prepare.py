@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 import simplepcfg
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences, read_trees
 from simplepcfg.data.synthetic_grammar import generate_trees
 

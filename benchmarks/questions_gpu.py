@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.benchmarking.peak_memory import peak_on_gpu, release
-from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Times, measure
+from benchmarking.peak_memory import peak_on_gpu, release
+from benchmarking.report import append_rows, environment
+from benchmarking.sizes import Size
+from benchmarking.timing import Times, measure
 from simplepcfg.errors import ResourceError, is_out_of_memory
 from simplepcfg.ops.arguments import Sentences, SimpleRules
 

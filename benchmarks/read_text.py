@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 import simplepcfg
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 
 CHILD = """
 import json, pathlib, sys, time

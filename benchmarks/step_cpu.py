@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from benchmarking.report import append_rows, environment
+from benchmarking.timing import Times
 from measuring import measure_in_turns
-from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.timing import Times
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from benchmarking.report import append_rows, environment
+from benchmarking.sizes import Size
+from benchmarking.timing import Times, captured, measure
 from floors import BF16, FP32, TBYTES, TFLOPS, StepSize, Work, adam
-from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.ops.neural import (
     emission_log_probabilities,

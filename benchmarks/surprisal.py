@@ -27,7 +27,7 @@ from typing import NamedTuple
 import torch
 
 import simplepcfg
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.data.synthetic_grammar import generate_trees
 from simplepcfg.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from simplepcfg.inference.run import Run

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.inference.run import load
 from simplepcfg.runs.device import resolve_device

@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
+from benchmarking.report import append_rows, environment
+from benchmarking.sizes import Size
+from benchmarking.timing import Times
 from floors import StepSize
 from simplepcfg import Run
-from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Times
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import SimplePCFGError

@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from simplepcfg.benchmarking.report import append_rows, environment
+from benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.data.spelling import spelling_log_probability
 from simplepcfg.errors import TextWarning

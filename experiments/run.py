@@ -15,6 +15,7 @@ import csv
 import json
 import os
 import signal
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ from pathlib import Path
 
 from plans import Experiment, Plan, read_plan
 from simplepcfg import load
-from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.plans.engine import Failure, do_jobs
@@ -33,6 +33,9 @@ from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import Interrupted, Reporter, train
 from simplepcfg.training.reporting.progress import EpochReport, StepReport
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+from benchmarking.report import append_rows, environment
 
 Row = dict[str, float | str | None]  # a value for each of COLUMNS
 COLUMNS = (

@@ -48,12 +48,11 @@ ALLOWED: dict[str, set[str]] = {
     # Neighbours: neither imports the other.
     "training": FLOORS,
     "inference": FLOORS | {"linguistics"},
-    "benchmarking": {"errors", "files", "version", "ops", "runs"},
     # `fit`: trains and loads.
     "fitting": {"errors", "data", "runs", "training", "inference"},
     "reports": FLOORS | {"inference"},
     "serving": FLOORS | {"inference"},
-    "plans": FLOORS | {"benchmarking", "training", "inference"},
+    "plans": FLOORS | {"training", "inference"},
 }
 TOP = {"cli", "__main__"}
 # The folders of ops in the order of their imports: each may import those before it and the files at the root of ops,

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarking import inside as benchmarking
+from benchmarking import report
+from benchmarking.inside import Result, Variant, benchmark_inside, choose_variants, default_sizes
+from benchmarking.sizes import Size
+from benchmarking.timing import Machine, Times, measure
 from inside_gpu import each_result
 from measuring import equal_lengths_like, measure_in_turns, mixed_lengths
-from simplepcfg.benchmarking import inside as benchmarking
-from simplepcfg.benchmarking import report
-from simplepcfg.benchmarking.inside import Result, Variant, benchmark_inside, choose_variants, default_sizes
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Machine, Times, measure
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside import BACKENDS
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarking.sizes import Size
 from floors import inside_floor
-from simplepcfg.benchmarking.sizes import Size
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import inside_floor as script

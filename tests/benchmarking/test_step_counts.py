@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarking.sizes import Size
 from floors import StepSize, Work, adam
-from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 
 STATES, TAGS, WIDTH, WORDS = 6, 12, 8, 50

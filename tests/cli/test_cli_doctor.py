@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from command_calls import Call
-from simplepcfg.benchmarking import machine_check
+from simplepcfg.runs import machine_check
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.training import recommendation
 from simplepcfg.training.recommendation import estimated_seconds, fitting_configuration, spoken, time_note

@@ -129,7 +129,7 @@ def test_a_closed_pipe_under_a_table(call: Call, tiny_run: Path, monkeypatch: py
     assert (result.code, result.err) == (141, "")
 
 
-def test_ops_models_and_benchmarks_need_torch_alone() -> None:
+def test_ops_and_models_need_torch_alone() -> None:
     """Not even Triton: every other backend is there without it. One process, since it imports torch."""
     source = (
         "import sys\n"
@@ -137,7 +137,7 @@ def test_ops_models_and_benchmarks_need_torch_alone() -> None:
         "    sys.modules[name] = None\n"
         "import simplepcfg\n"
         "assert 'torch' not in sys.modules, 'importing the package must be quick'\n"
-        "import simplepcfg.ops.inside, simplepcfg.grammars, simplepcfg.models, simplepcfg.benchmarking.report, torch\n"
+        "import simplepcfg.ops.inside, simplepcfg.grammars, simplepcfg.models, torch\n"
         "rules = torch.full((1, 2), 0.5)\n"
         "print(simplepcfg.ops.inside.inside(torch.zeros(1, 3, 1), torch.ones(1), rules, rules).exp().item())\n"
     )

@@ -96,10 +96,9 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert isinstance(terminal, io.TextIOWrapper)
 
 
-def test_controls_and_benchmarks_say_what_they_do(
+def test_controls_say_what_they_do(
     call: Call, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: None
 ) -> None:
-    from simplepcfg.benchmarking import inside
     from simplepcfg.linguistics.controls import lstm_training, ngram_training
 
     def waiting(module: object, name: str) -> None:
@@ -113,12 +112,10 @@ def test_controls_and_benchmarks_say_what_they_do(
 
     waiting(ngram_training, "_smoothed")
     waiting(lstm_training, "_step")
-    waiting(inside, "_measured")
     train = ["--train", text_file, "--out", tmp_path / "model.safetensors"]
     told = {
         "counting n-grams: 67 %": call("baseline", "ngram", *train),
         "training the LSTM: ": call("baseline", "lstm", *train, "--size", 4, "--epochs", 1, "--batch-size", 8),
-        "measuring …": call("benchmark", "inside", "--sizes", "1,2,1,1", "--backends", "torch", "--repeats", 1),
     }
     for text, result in told.items():
         assert result.code == 0, result.err

@@ -9,7 +9,7 @@ from simplepcfg.cli.requests import arg
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from simplepcfg.benchmarking.machine_check import Fact
+    from simplepcfg.runs.machine_check import Fact
 
 SUMMARY = "Check this machine: versions, devices, kernels, memory."
 
@@ -27,7 +27,7 @@ def command(
       simplepcfg doctor
       simplepcfg doctor --json machine.json
     """
-    from simplepcfg.benchmarking.machine_check import examine
+    from simplepcfg.runs.machine_check import examine
     from simplepcfg.training.recommendation import fitting_configuration
 
     if not folder.is_dir():

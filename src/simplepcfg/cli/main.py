@@ -29,7 +29,7 @@ COMMANDS = (
     *("models", "package", "doctor", "serve", "report", "reproduce"),
 )
 WITH_PROGRESS = ("evaluate", "parse", "score", "complete", "sample", "show", "report")
-GROUPS = ("prepare", "test", "baseline", "benchmark")
+GROUPS = ("prepare", "test", "baseline")
 
 for name in COMMANDS:
     module = import_module(f"simplepcfg.cli.{name}")

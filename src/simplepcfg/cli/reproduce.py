@@ -12,13 +12,13 @@ from simplepcfg.errors import InputError
 SUMMARY = "The paper's tables, beside its figures."
 
 
-PaperTableName = Literal["lm", "parsing", "multilingual", "speed"]
+PaperTableName = Literal["lm", "parsing", "multilingual"]
 
 
 def command(
     table: PaperTableName = arg(None, "Which of the paper's tables."),
-    data: Path | None = opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it."),
-    rows: list[str] | None = opt("--rows", "A,B", "Only these rows; for speed, sizes such as 16x20x512x1024."),
+    data: Path = opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it.", ...),
+    rows: list[str] | None = opt("--rows", "A,B", "Only these rows."),
     seeds: int = opt("--seeds", "N", "Runs a row, of seeds 1 to N.", 4, min=1),
     out: Path | None = opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]"),
     settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key of every row; the table then says so."),
@@ -42,36 +42,26 @@ def command(
       simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
       simplepcfg reproduce parsing --data data/wsj --rows right-branching --predictions s-diora=s-diora.trees
       simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
-      simplepcfg reproduce speed
     """
     chosen = _names(rows)
     place = out if out is not None else Path("reproduction") / table
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
-    if table == "speed":
-        if data is not None or settings or predictions:
-            raise InputError("speed reads no text and trains nothing; leave out --data, --set and --predictions")
-        from simplepcfg.plans.speed import reproduce_speed
+    from simplepcfg.plans.runner import reproduce
+    from simplepcfg.training.reporting.reporters import make_reporter
 
-        result = reproduce_speed(place, chosen, device, remark=lambda text: note(text, quiet))
-    elif data is None:
-        raise InputError(f"{table} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
-    else:
-        from simplepcfg.plans.runner import reproduce
-        from simplepcfg.training.reporting.reporters import make_reporter
-
-        result = reproduce(
-            table,
-            data,
-            place,
-            rows=chosen,
-            seeds=seeds,
-            settings=settings or (),
-            predictions=predictions or (),
-            device=device,
-            make_reporter=lambda: make_reporter(quiet),
-            remark=lambda text: note(text, quiet),
-        )
+    result = reproduce(
+        table,
+        data,
+        place,
+        rows=chosen,
+        seeds=seeds,
+        settings=settings or (),
+        predictions=predictions or (),
+        device=device,
+        make_reporter=lambda: make_reporter(quiet),
+        remark=lambda text: note(text, quiet),
+    )
     results_console().print(result.rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
 

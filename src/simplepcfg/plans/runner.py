@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from signal import Signals
 
-from simplepcfg.benchmarking.report import current_commit
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, SimplePCFGError
@@ -36,7 +35,7 @@ from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import train
-from simplepcfg.version import __version__
+from simplepcfg.version import __version__, current_commit
 
 
 def reproduce(

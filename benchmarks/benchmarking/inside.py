@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from simplepcfg.benchmarking.peak_memory import peak_on_cpu, peak_on_gpu, release
-from simplepcfg.benchmarking.sizes import Size, forward_backward
-from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
+from benchmarking.peak_memory import peak_on_cpu, peak_on_gpu, release
+from benchmarking.sizes import Size, forward_backward
+from benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
 from simplepcfg.errors import InputError, is_out_of_memory
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.runs.memory import available_memory

@@ -2,7 +2,6 @@
 
 import csv
 import platform
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.benchmarking.inside import Result
-from simplepcfg.benchmarking.timing import Machine
+from benchmarking.inside import Result
+from benchmarking.timing import Machine
 from simplepcfg.errors import InputError
+from simplepcfg.version import current_commit
 
 COLUMNS = (
     f"{'backend':<16}{'precision':<11}{'mode':<7}{'ms':>10}  {'p20 – p80':<20}{'peak MB':>10}"
@@ -143,27 +143,6 @@ def machine_name(device: torch.device) -> str:
     except OSError:
         return platform.processor() or platform.machine()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def current_commit() -> str:
-    """Return the commit of the package's source, marked if there are changes; "unknown" if it is not in git."""
-    home = Path(__file__).parents[1]
-    try:
-        tracked = subprocess.run(
-            ["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=home, capture_output=True, check=False
-        )
-        if tracked.returncode:  # an installed copy inside another repository
-            return "unknown"
-        commit = _git("describe", "--always", "--exclude", "*", cwd=home)
-        # Changes of results do not count: rows are appended while measuring.
-        changed = _git("status", "--porcelain", "-uno", ":(top)", ":(top,exclude)benchmarks/results", cwd=home)
-    except OSError:
-        return "unknown"
-    return commit + ("-dirty" if changed else "") if commit else "unknown"
-
-
-def _git(*arguments: str, cwd: Path) -> str:
-    return subprocess.run(["git", *arguments], cwd=cwd, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _package_version(name: str) -> str:

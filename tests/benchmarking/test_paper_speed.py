@@ -1,13 +1,8 @@
 """Speed relative to the first algorithm that runs, memory relative to FlashInside, beside the paper's figures."""
 
-from pathlib import Path
-
-import pytest
-
-from simplepcfg.benchmarking import timing
-from simplepcfg.benchmarking.inside import PAPER_SIZES, Result, Variant
-from simplepcfg.benchmarking.timing import Times
-from simplepcfg.plans.speed import reproduce_speed, speed_table
+from benchmarking.inside import PAPER_SIZES, Result, Variant
+from benchmarking.paper_speed import speed_table
+from benchmarking.timing import Times
 
 
 def test_relative_to_the_papers_references() -> None:
@@ -37,13 +32,3 @@ def test_relative_to_the_papers_references() -> None:
         ["log-einsum-exp", "3000", "12", "1", "1", "–", "2.4"],
     ]
     assert "1,100\n" in table.csv()
-
-
-def test_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a process of its own for the memory of each backend, which tests/benchmarking measures."""
-    monkeypatch.setattr("simplepcfg.benchmarking.inside.peak_on_cpu", lambda *_: 1e6)
-    monkeypatch.setitem(timing.PRODUCT_SIZE, "cpu", 256)
-    monkeypatch.setitem(timing.COPIED_NUMBERS, "cpu", 1 << 20)
-    reproduce_speed(tmp_path / "out", ["2x4x4x8"], "cpu", remark=lambda text: None, repeats=2)
-    assert "| 2x4x4x8 | log-einsum-exp | log\\_einsum\\_exp fp32 eager |" in (tmp_path / "out" / "table.md").read_text()
-    assert len((tmp_path / "out" / "table.csv").read_text().splitlines()) == 4

@@ -1,13 +1,11 @@
 """The paper's table of speed and memory, measured by the benchmark of the inside algorithm."""
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 
-from simplepcfg.benchmarking.inside import PAPER_SIZES, Result, benchmark_inside, choose_variants, default_sizes
-from simplepcfg.benchmarking.report import FIELDS, as_row, environment
-from simplepcfg.benchmarking.sizes import Size
+from benchmarking.inside import PAPER_SIZES, Result
+from benchmarking.report import FIELDS, as_row
+from benchmarking.sizes import Size
 from simplepcfg.plans.result_table import NOTHING, ResultTable
-from simplepcfg.runs.device import resolve_device
 
 # For each algorithm of the paper, the backend that is compared with it, in fp32, and the published speed and memory at
 # each of PAPER_SIZES (Liu et al. 2023, table 1, one A40).
@@ -26,27 +24,6 @@ EXPLANATION = (
     "Paper: Liu et al. 2023, table 1, measured on one A40. A – stands for what does not fit in memory or is not in the "
     "paper."
 )
-
-
-def reproduce_speed(
-    out: Path, rows: Sequence[str] | None, device: str, remark: Callable[[str], None], repeats: int = 20
-) -> ResultTable:
-    """Measure all backends and write table.md and table.csv; rows are sizes such as 16x20x512x1024 (B, n, N, P).
-
-    Without rows, sizes are the paper's on a GPU, and smaller ones on a CPU.
-    """
-    place = resolve_device(device)
-    sizes: Sequence[Size] = PAPER_SIZES if place.type == "cuda" else default_sizes(place)
-    if rows is not None:
-        sizes = [Size.parse(text, "x") for text in rows]
-    results = []
-    for result in benchmark_inside(sizes, choose_variants(place), place, repeats=repeats):
-        remark(f"{result.size}: {result.variant}")
-        results.append(result)
-    table = speed_table(results, environment(place))
-    out.mkdir(parents=True, exist_ok=True)
-    table.write(out)
-    return table
 
 
 def speed_table(results: Iterable[Result], where: dict[str, object]) -> ResultTable:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.benchmarking.sizes import Size, forward_backward
+from benchmarking.sizes import Size, forward_backward
 from simplepcfg.errors import ResourceError, is_out_of_memory
 from simplepcfg.runs.processes import process_context
 
@@ -32,7 +32,7 @@ def peak_on_gpu(function: Callable[[], object]) -> float:
 
 def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
     """Measure by how many bytes a new process grows; ResourceError if it runs out of memory."""
-    with ProcessPoolExecutor(1, process_context("simplepcfg.benchmarking.sizes")) as process:
+    with ProcessPoolExecutor(1, process_context("benchmarking.sizes")) as process:
         try:
             return process.submit(_growth, size, backend, precision, torch.get_num_threads()).result()
         except Exception as error:
