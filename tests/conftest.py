@@ -15,7 +15,6 @@ LONGEST = (
     "ops/test_stress.py",
     "training/test_distillation.py",
     "training/test_distributed.py",
-    "ops/test_replayed_questions.py",
     "training/test_resume.py",
     "ops/test_inside.py",
     "training/test_kill.py",

@@ -10,7 +10,6 @@ from torch import Tensor
 from simplepcfg.ops import graphs
 from simplepcfg.ops.graphs import DeviceGraphs
 from simplepcfg.ops.inside.packed_chart import PackedChart
-from simplepcfg.ops.replay import ReplayedFunction
 
 CPU = torch.device("cpu")
 Launch = Callable[[], None]
@@ -56,17 +55,15 @@ class Harness:
         self.graphs = DeviceGraphs(CPU, self.capturer, shapes, memory)
         monkeypatch.setitem(graphs._by_device, CPU, self.graphs)
         for name in ("fill", "adjoints", "emission_gradients", "rule_gradients"):
-            self._watch(monkeypatch, PackedChart, name)
-        self._watch(monkeypatch, ReplayedFunction, "_compute")
+            self._watch(monkeypatch, name)
 
-    def _watch(self, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
-        method = getattr(kind, name)
+    def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        method = getattr(PackedChart, name)
 
         def watched(owner: object, *given: object) -> object:
-            found = method(owner, *given)
+            results = method(owner, *given)
             if self.capturer.replaying == threading.get_ident():
-                results = found[0] if kind is ReplayedFunction else found
                 self.capturer.returned += [results] if isinstance(results, Tensor) else results
-            return found
+            return results
 
-        monkeypatch.setattr(kind, name, watched)
+        monkeypatch.setattr(PackedChart, name, watched)

@@ -16,7 +16,7 @@ from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops import graphs
 from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.graphs import DeviceGraphs
-from simplepcfg.ops.inside import graphed_chart, inside, padded_chart
+from simplepcfg.ops.inside import graphed_chart, inside, padded_chart, span_marginals
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
 from simplepcfg.ops.inside.packed_chart import PackedChart
 
@@ -63,6 +63,23 @@ def test_replays_equal_plain_calls(
         assert harness.capturer.replays == 2 * max(0, seed)
     for found, expected in kept:  # and nothing that was returned is overwritten later
         assert_equal(found, expected)
+    assert harness.graphs.count == 1
+
+
+def marginals(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    return span_marginals(*(tensor.detach() for tensor in tensors), backend="triton", **options)
+
+
+@pytest.mark.parametrize("lengths", [None, [3, 2], [1, 3]])
+def test_span_marginals_share_the_graph_of_inside(harness: Harness, lengths: list[int] | None) -> None:
+    options = {} if lengths is None else {"lengths": torch.tensor(lengths)}
+    for seed in range(3):
+        tensors = inputs(seed, n=3)
+        log_p, spans = marginals(tensors, **options)
+        assert torch.equal(log_p, log_z(tensors, **options))
+        for ours, theirs in zip((log_p, spans), remembered_without_graphs(marginals, tensors, **options), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    assert harness.graphs.has_replayed
     assert harness.graphs.count == 1
 
 

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from graph_checks import assert_equal, check_streams, check_threads
 from simplepcfg.ops import graphs
 from simplepcfg.ops.graphs import DeviceGraphs, graphs_of
-from simplepcfg.ops.inside import clear_graphs, graph_memory, inside, without_graphs
+from simplepcfg.ops.inside import clear_graphs, graph_memory, inside, span_marginals, without_graphs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 GPU = torch.device("cuda", 0)
@@ -106,6 +106,18 @@ def test_span_bonus() -> None:
         bonus = torch.randn(BATCH, 12, 12, generator=generator, device=GPU).requires_grad_()
         tensors = (*inputs(seed), bonus)
         assert_equal(answer(tensors), plain(tensors))
+    assert current().has_replayed
+
+
+def marginals(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return span_marginals(*(tensor.detach() for tensor in tensors))
+
+
+def test_span_marginals() -> None:
+    for seed in range(4):
+        with without_graphs():
+            expected = marginals(inputs(seed))
+        assert_equal(marginals(inputs(seed)), expected)
     assert current().has_replayed
 
 

@@ -123,27 +123,6 @@ def test_weights_above_one(batched: bool) -> None:
     torch.testing.assert_close(ours.log_probability, theirs.log_probability)
 
 
-@pytest.mark.parametrize("junk", [torch.nan, torch.inf, 1e8])
-def test_a_bonus_beyond_the_end_has_no_influence(junk: float) -> None:
-    """In a chart of mixed lengths in the rows of equal ones, as CUDA graphs have it."""
-    from simplepcfg.ops.inside.layout import padded_tables
-    from simplepcfg.ops.viterbi.replayed import _best_trees
-
-    emissions, root, left, right = random_case(2, 6, 5, 6, scale=3.0, dtype=torch.float32).tensors()
-    bonus = torch.randn(2, 7, 7, generator=torch.Generator().manual_seed(1))
-    lengths = torch.tensor([6, 4])
-    expected = viterbi(
-        *rules_and_sentences(emissions, root, left, right, lengths=lengths, span_bonus=bonus), backend="torch"
-    )
-    bonus[1, :, 5:] = junk
-    tables = padded_tables(lengths, 6, torch.device("cpu"))
-    with torch.no_grad():
-        (spans, _, labels, tags, _), _ = _best_trees(emissions, root, (left, right), bonus, tables)
-    assert torch.equal(spans, expected.spans)
-    assert torch.equal(labels, expected.labels)
-    assert torch.equal(tags, expected.tags)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sentences_do_not_disturb_each_other(dtype: torch.dtype) -> None:
     """A large bonus of one sentence, or rules of it that are not numbers, leave the trees of the others as they are."""

@@ -2,8 +2,7 @@
 
 Up to some thousand nonterminals a call is bound by the time in which the host launches kernels. The kernels of a shape
 that recurs are therefore captured as a CUDA graph in its second call and replayed from then on. Graphs are bounded by
-their number and by their memory. The operations decide which of their calls gain from a graph:
-``inside/graphed_chart.py`` has the passes of ``inside``, and ``replay.py`` functions of tensors that need no gradient.
+their number and by their memory. ``inside/graphed_chart.py`` decides which calls gain from a graph.
 """
 
 import atexit

@@ -23,15 +23,13 @@ class ForwardArguments:
     factors: tuple[Tensor, ...]  # [S, S], or [S, r] and [r, S]; each may have a leading B
     lengths: Tensor | None  # [B] int64, on the CPU
     precision: str | None
-    # Whether the host may read the lengths. Within a CUDA graph they are on the device and differ between replays.
-    reads_lengths: bool = True
 
     @property
     def active(self) -> Callable[[int], Tensor | None]:
         """A function from a position to a mask of the sentences that have a word there, [B, 1]; None if all have."""
         if self.lengths is None:
             return lambda position: None
-        shortest = int(self.lengths.min()) if self.reads_lengths else 1
+        shortest = int(self.lengths.min())
         on_device = self.lengths.to(self.log_emissions.device)[:, None]
         return lambda position: None if position < shortest else on_device > position
 

@@ -3,9 +3,6 @@
 In ``PackedChart`` the number of rows depends on the lengths, and so do the launches. In ``PaddedChart`` every sentence
 has the rows of n words. Words beyond its end have emissions of 0, so that spans over them are dead and have no
 gradient, and the row of the whole sentence is read from a table. One graph then serves all lengths.
-
-``chart_inputs`` and ``make_chart`` are for the questions of other folders that begin with a forward pass, and that
-``ops/replay.py`` captures as a whole: samples and prefix probabilities.
 """
 
 from dataclasses import replace
@@ -16,8 +13,6 @@ from torch import Tensor
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.layout import padded_tables
 from simplepcfg.ops.inside.packed_chart import PackedChart
-from simplepcfg.ops.replay import Argument, RecurringTensors
-from simplepcfg.ops.scales import precision_of
 
 MOST_FLOPS, MOST_FLOPS_BF16 = 1.2e12, 6e12  # of a call that is bound by its launches
 # Padding is worth its additional work if that takes a GPU less time than the host needs to launch the kernels one by
@@ -44,15 +39,15 @@ def is_worth_padding(arguments: InsideArguments) -> bool:
     return flops <= (MOST_WASTED_FLOPS_BF16 if is_bf16 else MOST_WASTED_FLOPS) and loaded <= MOST_WASTED_BYTES
 
 
-def is_launch_bound(arguments: InsideArguments, products: int = 3) -> bool:
+def is_launch_bound(arguments: InsideArguments) -> bool:
     """Return whether launching the kernels of a call one by one takes longer than running them, about.
 
-    ``products`` is the number of matrix products with rules for each span: one forward and two backward. On an H200 a
-    call of 3e12 operations in bfloat16 was 1.4 to 2.2 times faster as a graph, one of 11e12 no faster.
+    For each span there are three matrix products with rules: one forward and two backward. On an H200 a call of 3e12
+    operations in bfloat16 was 1.4 to 2.2 times faster as a graph, one of 11e12 no faster.
     """
     batch, n, nonterminals, preterminals = arguments.sizes
     spans, words = batch * n * (n - 1) // 2, batch * n
-    flops = 4 * products * nonterminals * (nonterminals * spans + preterminals * words)
+    flops = 12 * nonterminals * (nonterminals * spans + preterminals * words)
     return flops <= (MOST_FLOPS_BF16 if arguments.precision == "bf16" else MOST_FLOPS)
 
 
@@ -81,10 +76,7 @@ class PaddedChart(PackedChart):
 
     def set_lengths(self, lengths: Tensor) -> None:
         """Copy lengths [B] from the host, without waiting for the device."""
-        self.set_tables(padded_tables(lengths, self.layout.n, self.device).to(self.device, non_blocking=True))
-
-    def set_tables(self, tables: Tensor) -> None:
-        """Copy the result of ``padded_tables``, on the device."""
+        tables = padded_tables(lengths, self.layout.n, self.device).to(self.device, non_blocking=True)
         self.layout.length_of_sentence.copy_(tables[0])
         self.layout.top_rows.copy_(tables[1])
 
@@ -101,48 +93,3 @@ class PaddedChart(PackedChart):
     def outside_product(self, by_child: Tensor, rules: Tensor, alpha: Tensor) -> None:
         """Add to what the rows hold: those of whole sentences, which have no parents, keep their derivatives."""
         torch.addmm(alpha, by_child, rules, out=alpha)
-
-
-def forward_uses_graph(arguments: InsideArguments) -> bool:
-    """Return whether launching the kernels of a forward pass takes longer than running them, about."""
-    if arguments.sizes[1] == 1 or not is_launch_bound(arguments, products=1):
-        return False
-    return arguments.lengths is None or is_worth_padding(arguments)
-
-
-def chart_inputs(arguments: InsideArguments) -> tuple[Argument, ...]:
-    """Return the arguments of ``replayed`` from which ``make_chart`` makes a chart."""
-    n, device = arguments.sizes[1], arguments.log_emissions.device
-    return (
-        arguments.log_emissions,
-        arguments.root,
-        RecurringTensors((arguments.left, arguments.right)),
-        arguments.span_bonus,
-        None if arguments.lengths is None else padded_tables(arguments.lengths, n, device),
-    )
-
-
-def make_chart(
-    precision: str | None,
-    log_emissions: Tensor,
-    root: Tensor,
-    rules: tuple[Tensor, Tensor],
-    span_bonus: Tensor | None,
-    tables: Tensor | None,
-) -> PackedChart:
-    """Create an empty chart; with ``tables`` every sentence has the rows of n words, whatever its length."""
-    if tables is None:
-        return PackedChart(InsideArguments(log_emissions, root, *rules, None, span_bonus, precision))
-    # The chart sets the emissions of words beyond the end of a sentence.
-    chart = PaddedChart(InsideArguments(log_emissions.clone(), root, *rules, None, span_bonus, precision))
-    chart.set_tables(tables)
-    return chart
-
-
-def forward_room(arguments: InsideArguments) -> int:
-    """Estimate the memory of a chart without its derivatives, and of rules in its dtype."""
-    batch, n, nonterminals, preterminals = arguments.sizes
-    stored = precision_of(arguments).stored.itemsize
-    rows, words = batch * n * (n + 1) // 2, batch * n
-    words_bytes = words * preterminals * (arguments.log_emissions.element_size() + stored)
-    return 3 * nonterminals * rows * stored + words_bytes + 2 * arguments.left.numel() * stored

@@ -8,13 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import (
-    InsideArguments,
-    Sentences,
-    SimpleRules,
-    check_arguments,
-    check_prefix_lengths,
-)
+from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_prefix_lengths
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
@@ -22,7 +16,6 @@ from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, terminat
 from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
-from simplepcfg.ops.replay import usable_graphs
 
 __all__ = [
     "Closure",
@@ -153,23 +146,11 @@ def prefix_states(
     arguments = check_arguments(rules, Sentences(longer, charted))
     with torch.no_grad():
         closure = left_corner_closure(arguments.rules) if closure is None else closure
-        states = _left_to_right(arguments, closure, backend)
+        states = left_to_right(arguments, closure, inside_rows(arguments, backend))
         # The probability of the added word itself is dropped.
         log_prefix = F.pad(states.log_next[:, :n], (1, 0))
         whole = None if lengths is None else lengths - 1 + extra
         return PrefixStates(_within(log_prefix, lengths), _within(states.log_sentences, whole), states)
-
-
-def _left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -> LeftToRight:
-    """Compute the states of all prefixes, on a GPU by a CUDA graph if the shape of the batch recurs."""
-    if chosen_backend(backend, arguments.log_emissions) == "triton":
-        from simplepcfg.ops.inside.padded_chart import forward_uses_graph
-        from simplepcfg.ops.prefix.replayed import replayed_states
-
-        graphs = usable_graphs(arguments.log_emissions.device)
-        if graphs is not None and forward_uses_graph(arguments):
-            return replayed_states(graphs, arguments, closure)
-    return left_to_right(arguments, closure, inside_rows(arguments, backend))
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, needs_gradient
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
-from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.sample.draws import draw_uniforms
 from simplepcfg.ops.sample.lengths import check_kept, check_request, draw_lengths_and_roots, length_table
 from simplepcfg.ops.sample.naive import naive_sample
@@ -46,15 +45,6 @@ def sample_trees(
     if n == 1:
         return empty_trees(batch * samples, arguments.log_emissions).view(batch, samples)
     sentence = torch.arange(batch * samples, device=uniforms.device) // samples
-    if backend == "triton" and (graphs := usable_graphs(uniforms.device)) is not None:
-        from simplepcfg.ops.inside.padded_chart import forward_uses_graph
-        from simplepcfg.ops.sample.fused import replayed_trees
-
-        if forward_uses_graph(arguments):
-            spans, splits, labels, tags, scores = replayed_trees(graphs, arguments, samples, uniforms)
-            if needs_gradient(arguments):
-                scores = tree_log_probabilities(arguments, sentence, spans, splits, labels, tags)
-            return Trees(spans, splits, labels, tags, scores).view(batch, samples)
     with torch.no_grad():
         trees = _draw(arguments, samples, uniforms, backend)
     return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees)).view(batch, samples)

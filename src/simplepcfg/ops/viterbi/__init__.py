@@ -4,17 +4,9 @@ from collections.abc import Callable
 
 import torch
 
-from simplepcfg.ops.arguments import (
-    InsideArguments,
-    Sentences,
-    SimpleRules,
-    check_arguments,
-    needs_gradient,
-    some_sentences,
-)
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, some_sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.trees import (
     LabelledTree,
     Trees,
@@ -91,14 +83,6 @@ def viterbi(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") 
     sentence = torch.arange(batch, device=log_emissions.device)
     if n == 1:
         return empty_trees(batch, log_emissions)
-    if backend == "triton" and (graphs := usable_graphs(log_emissions.device)) is not None:
-        from simplepcfg.ops.viterbi.replayed import replayed_trees, uses_graph
-
-        if uses_graph(arguments):
-            spans, splits, labels, tags, scores = replayed_trees(graphs, arguments)
-            if needs_gradient(arguments):
-                scores = tree_log_probabilities(arguments, sentence, spans, splits, labels, tags)
-            return Trees(spans, splits, labels, tags, scores)
     trees = BACKENDS[backend](arguments)
     return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees))
 
