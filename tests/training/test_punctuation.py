@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from simplepcfg import load
+from simplepcfg import ensemble, load
 from simplepcfg.data.preprocessing import Preprocessing, is_separator
 from simplepcfg.data.separators import crossing_spans, separator_places
 from simplepcfg.data.tokens import read_breaks, read_tokens
@@ -16,7 +16,8 @@ from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.corpus import prepare_corpus
 from simplepcfg.runs.run_folder import load_run
 from simplepcfg.training.start import train
-from simplepcfg.training.step.span_prior import punctuation_prior
+from simplepcfg.training.step.span_prior import punctuation_note, punctuation_prior
+from simplepcfg.training.teachers import TeacherMarginals, span_marginals
 from tiny_runs import SETTINGS
 
 SENTENCES = [
@@ -72,8 +73,9 @@ def test_training(tmp_path: Path) -> None:
     assert corpus.train_breaks is not None
     assert [corpus.train_breaks[0], corpus.train_breaks[1]] == [[2, 4], [2, 4]]
     silent = prepare_corpus(config.data, 0, ["the dog sees it"] * 3, keep_breaks=True)
-    assert any("has no effect" in note for note in silent.notes)
-    with pytest.raises(InputError, match="reads the training text twice"):
+    assert "has no effect" in (punctuation_note(config.training, silent.train_breaks) or "")
+    assert punctuation_note(config.training, corpus.train_breaks) is None
+    with pytest.raises(InputError, match="the training text is read twice"):
         prepare_corpus(config.data, 0, iter(["the dog , it sees"]), keep_breaks=True)
     changed = [f'data.train="{text}"', "training.punctuation_weight=1", "model.states=4"]
     hmm = load_config("hmm-4096", changed, environment={})
@@ -103,6 +105,7 @@ def test_trees_that_take_notice_of_punctuation(tmp_path: Path) -> None:
     assert run.parse_spans(sentences[1:2]) == plain.parse_spans(sentences[1:2])
     assert run.score(sentences) == plain.score(sentences)
     assert run.parse_spans(sentences, decode="viterbi") == plain.parse_spans(sentences, decode="viterbi")
+    assert ensemble([tmp_path / "run"]).parse_spans(sentences) == run.parse_spans(sentences)
     gold = run.parse_spans(sentences)
     assert run.evaluate(gold).sentence_f1 == 100
     plain.config = plain.config.model_copy(
@@ -110,3 +113,27 @@ def test_trees_that_take_notice_of_punctuation(tmp_path: Path) -> None:
     )
     assert [span[:2] for span in plain.parse_spans(["it sees a dog"])[0].spans] == [(0, 4), (1, 4), (2, 4)]
     assert plain.evaluate(gold).sentence_f1 < 100
+
+
+def test_teachers_take_notice_of_punctuation(tmp_path: Path) -> None:
+    """A teacher with a large weight teaches no span that crosses a separator."""
+    text = tmp_path / "text.txt"
+    text.write_text("the dog , a cat , sees it .\nit sees the dog\n" * 10)
+    base = [*SETTINGS, f'data.train="{text}"', f'data.valid="{text}"']
+    train(load_config("sn-pcfg-small", [*base, "data.separator_weight=50"], environment={}), tmp_path / "teacher")
+    taught = [*base, f'training.teacher=["{tmp_path / "teacher"}"]', "training.teacher_weight=5"]
+    train(load_config("sn-pcfg-small", taught, environment={}), tmp_path / "student")
+    teacher = load_run(tmp_path / "teacher", "cpu")
+    sentences = [["the", "dog", "a", "cat", "sees", "it"], ["it", "sees", "the", "dog"]]
+    informed = span_marginals(teacher, sentences, [[2, 4], []])
+    plain = span_marginals(teacher, sentences)
+    assert torch.equal(informed[1], plain[1])
+    assert informed[0][1, 5] < 1e-9 < plain[0][1, 5]
+    file = tmp_path / "student" / "teacher.safetensors"
+    lengths = [6, 4] * 10
+    identity = {
+        "teachers": [str(tmp_path / "teacher")],
+        "train": prepare_corpus(teacher.config.data, 0).train.fingerprint(),
+    }
+    kept = TeacherMarginals.load(file, lengths, identity)
+    torch.testing.assert_close(kept.of([0], 6)[0], informed[0], atol=1e-3, rtol=0)

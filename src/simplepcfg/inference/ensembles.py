@@ -158,7 +158,7 @@ class Ensemble:
                 first = prepared
             self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
-            tables = span_marginals(run, pairs, constraints)
+            tables = span_marginals(run, pairs, constraints, separators=True)
             if self.by == "geometric":
                 tables = [(table + LEAST_MARGINAL).log() for table in tables]
             if self.weigh != "equal" or self.by == "geometric":

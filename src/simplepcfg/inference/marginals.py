@@ -67,9 +67,16 @@ def with_separators(run: TrainedModel, prepared: Words, bonus: Bonus) -> Bonus:
     return with_weights
 
 
-def span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
-    """Return span marginals over each sentence's tokens, [tokens + 1, tokens + 1] on the CPU; 0 below two tokens."""
+def span_marginals(
+    run: TrainedModel, prepared: Words, constraints: ConstraintList | None, separators: bool = False
+) -> list[Tensor]:
+    """Return span marginals over each sentence's tokens, [tokens + 1, tokens + 1] on the CPU; 0 below two tokens.
+
+    With `separators` they are those by which trees are chosen, which take notice of ``data.separator_weight``.
+    """
     bonus = make_bonus(constraints, prepared, run.device)
+    if separators:
+        bonus = with_separators(run, prepared, bonus)
 
     def compute(batch: Batch) -> list[Tensor]:
         with torch.no_grad():

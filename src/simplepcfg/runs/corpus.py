@@ -69,7 +69,7 @@ def prepare_corpus(
     breaks = None
     if keep_breaks:  # The text is read a second time.
         if source == STDIN or isinstance(source, Iterator):
-            raise InputError("training.punctuation_weight reads the training text twice; save it to a file")
+            raise InputError("the training text is read twice, the second time for its punctuation; save it to a file")
         breaks = EncodedText.of(read_breaks(source, config.preprocessing, config.raw))
     valid_source = valid if valid is not None else config.valid
     if valid_source is not None:
@@ -106,8 +106,6 @@ def prepare_corpus(
     remark = _unlearned_unknown_words(usable, held_out, len(vocabulary))
     if remark is not None:
         notes.append(remark)
-    if breaks is not None and not breaks.lengths.any():
-        notes.append("training.punctuation_weight has no effect: the training text has no punctuation inside sentences")
     return Corpus(usable, held_out, vocabulary, notes, train_tokens, breaks, spelling)
 
 

@@ -230,7 +230,7 @@ class Trainer:
     def _punctuation(self, batch: Batch) -> SpanPrior | None:
         """Return what dropped punctuation says about the trees of a batch."""
         breaks, weight = self.corpus.train_breaks, self.config.training.punctuation_weight
-        if breaks is None or not len(batch):
+        if breaks is None or not weight or not len(batch):
             return None
         places = [breaks[index] for index in batch.indices]
         return punctuation_prior(weight, places, batch.words.shape[1], batch.lengths)

@@ -33,8 +33,8 @@ from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.step.distributed import Group, join_group, mesh_shape
-from simplepcfg.training.step.span_prior import bias_note
-from simplepcfg.training.teachers import prepare_teachers
+from simplepcfg.training.step.span_prior import bias_note, punctuation_note
+from simplepcfg.training.teachers import prepare_teachers, see_separators
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def train(
                 valid_text,
                 vocabulary,
                 keep_tokens=bool(config.training.teacher),
-                keep_breaks=config.training.punctuation_weight > 0,
+                keep_breaks=config.training.punctuation_weight > 0 or see_separators(config),
             )
             mesh = mesh_shape(config.training.mesh, group.size)
             needs = require_memory(config, corpus, chosen, mesh, group.local_size)
@@ -189,8 +189,9 @@ def _report_start(trainer: Trainer, needs: Needs, checkpoint: Checkpoint | None)
     if trainer.stopped_by is None:
         duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), trainer.device)
     bias = bias_note(config.training, len(corpus.train))
+    silent = punctuation_note(config.training, corpus.train_breaks)
     summary = _summary(corpus, trainer, trainer.group)
-    for note in (*corpus.notes, summary, trainer.curriculum.note, bias, needs.note, duration):
+    for note in (*corpus.notes, summary, trainer.curriculum.note, bias, silent, needs.note, duration):
         if note is not None:
             trainer.reporter.note(note)
     if checkpoint is not None:

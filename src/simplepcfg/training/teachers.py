@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.data.batching import collate, evaluation_batches
+from simplepcfg.data.separators import crossing_spans
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch, shared_grammar
 from simplepcfg.files import Record
@@ -122,6 +123,7 @@ def prepare_teachers(
     identity = {"teachers": list(names), "train": corpus.train.fingerprint()}
     if mean != "arithmetic":
         identity["mean"] = mean
+    breaks = corpus.train_breaks
     marginals = TeacherMarginals.load(path, lengths, identity) if path.exists() else TeacherMarginals(lengths)
     if marginals.is_complete:
         return marginals
@@ -134,7 +136,8 @@ def prepare_teachers(
     last = time.monotonic()
     while not marginals.is_complete:
         block = corpus.train_tokens[marginals.done : marginals.done + BLOCK]
-        tables = mean_marginals([span_marginals(teacher, block) for teacher in teachers], mean)
+        places = None if breaks is None else [breaks[marginals.done + k] for k in range(len(block))]
+        tables = mean_marginals([span_marginals(teacher, block, places) for teacher in teachers], mean)
         tables = [table.clamp_(max=1.0).half().float() for table in tables]
         marginals.append(tables, _largest_sums(tables, device))
         if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
@@ -169,8 +172,23 @@ def mean_marginals(each: Sequence[Sequence[Tensor]], mean: str = "arithmetic") -
     return [((stack + PSEUDO_MARGINAL).log().mean(0).exp() - PSEUDO_MARGINAL).clamp_(min=0) for stack in stacks]
 
 
-def span_marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
-    """Return the span marginals of each sentence, [n + 1, n + 1] on the CPU."""
+def see_separators(config: RunConfig) -> bool:
+    """Return whether a teacher of this run takes notice of dropped punctuation when its trees are chosen.
+
+    Teachers that are gone, which a resumed run does not need, count for nothing.
+    """
+    folders = [RunFolder(run_directory(name)) for name in config.training.teacher]
+    return any(folder.config.exists() and folder.read_config().data.separator_weight > 0 for folder in folders)
+
+
+def span_marginals(
+    teacher: LoadedRun, sentences: Sequence[Sequence[str]], breaks: Sequence[Sequence[int]] | None = None
+) -> list[Tensor]:
+    """Return the span marginals of each sentence, [n + 1, n + 1] on the CPU.
+
+    With `breaks`, the places of dropped separators, they are those by which the teacher chooses its trees:
+    `data.separator_weight` is taken off the log-weight of spans that cross one.
+    """
     encoded = [teacher.vocabulary.encode(tokens) for tokens in sentences]
     model = teacher.model
     marginals: list[Tensor] = [torch.zeros(0)] * len(encoded)
@@ -182,7 +200,11 @@ def span_marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> li
         for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
             batch = collate(encoded, indices).to(teacher.device)
             grammar = model.grammar(batch.words, batch.lengths) if shared is None else shared
-            tables = grammar.span_marginals(batch.words, batch.lengths).float().cpu()
+            bonus, weight = None, teacher.config.data.separator_weight
+            if weight and breaks is not None and any(here := [breaks[index] for index in indices]):
+                crossing = crossing_spans(here, batch.words.shape[1], batch.lengths.cpu())
+                bonus = -weight * crossing.float().to(teacher.device)
+            tables = grammar.span_marginals(batch.words, batch.lengths, span_bonus=bonus).float().cpu()
             for index, table, n in zip(indices, tables, batch.lengths.tolist(), strict=True):
                 marginals[index] = table[: n + 1, : n + 1]
     return marginals

@@ -55,7 +55,7 @@ class DataConfig(Preprocessing):
     separator_weight: LogWeight = key(
         0.0,
         "When trees are chosen, log-weight that a span loses if it crosses a comma, bracket or other separator that "
-        "was dropped. Probabilities and the most probable trees are not affected.",
+        "was dropped; also for the trees of a teacher. Probabilities and the most probable trees are not affected.",
     )
 
     branching_bonus: Fraction = key(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.data.batching import pinned, to_device
+from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.separators import crossing_spans
 from simplepcfg.errors import InputError
 from simplepcfg.models import ModelConfig
@@ -83,6 +84,13 @@ class BranchingBias:
     def at(self, step: int) -> float:
         """Return the bias of the step with this number, counted from 0."""
         return self._weight if step < self._steps else 0.0
+
+
+def punctuation_note(settings: TrainingConfig, breaks: EncodedText | None) -> str | None:
+    """Return a remark if there is no punctuation for the prior that the configuration asks for, or None."""
+    if not settings.punctuation_weight or breaks is None or breaks.lengths.any():
+        return None
+    return "training.punctuation_weight has no effect: the training text has no punctuation inside sentences"
 
 
 def bias_note(settings: TrainingConfig, sentences: int) -> str | None:
