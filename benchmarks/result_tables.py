@@ -315,20 +315,4 @@ TABLES = {
         ("family", "question", "machine"),
         lambda row: row["question"] != "exact-mbr",
     ),
-    "parse-throughput": Table(
-        "parse_throughput.csv",
-        "python benchmarks/parse_throughput.py",
-        {
-            "command": "command",
-            "data": "data",
-            "sentences": "sentences",
-            "words": "words",
-            "nonterminals": "N",
-            "operation_s": "the operation alone (s)",
-            "command_s": "with everything around it (s)",
-            "ratio": "ratio",
-            "sentences_per_s": "sentences a second",
-        },
-        ("command", "data", "nonterminals", "machine", "threads"),
-    ),
 }

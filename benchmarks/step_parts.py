@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD["backward"])
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("torch sees no CUDA GPU here; on a CPU run benchmarks/step_cpu.py")
+        parser.error("torch sees no CUDA GPU here")
     softmax.LOGIT_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
     softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
     where = environment(DEVICE, arguments.commit)
