@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from simplepcfg.ops.capture import GraphCapturer, side_stream
+from simplepcfg.ops.inside.layout import make_layout
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
@@ -29,3 +30,9 @@ def test_random_numbers_go_on_after_a_failed_capture() -> None:
         first = result.clone()
         replay()
         assert not torch.equal(first, result)
+
+
+def test_a_layout_is_not_made_while_a_graph_is_captured() -> None:
+    with side_stream(GPU), pytest.raises(RuntimeError, match="was not made before"):
+        GraphCapturer(GPU).capture(lambda: make_layout(9, (9, 8, 7), GPU))
+    assert make_layout(9, (9, 8, 7), GPU).rows > 0

@@ -26,11 +26,10 @@ class GraphCapturer:
 
     A captured function must free whatever it allocates before it returns and write its results into tensors from
     outside. No graph then leaves anything in the pool that another one needs, and graphs may be replayed in any order.
-    `error_mode` is torch's `capture_error_mode`: by default only what this thread does can spoil a capture.
     """
 
-    def __init__(self, device: torch.device, error_mode: str = "thread_local") -> None:
-        self.device, self._error_mode = device, error_mode
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
         self._pool = torch.cuda.graph_pool_handle()
 
     def capture(self, function: Launch) -> Launch:
@@ -45,7 +44,7 @@ class GraphCapturer:
         gc.disable()
         try:
             # Other threads may call CUDA meanwhile: torch.distributed polls its events from one.
-            graph.capture_begin(pool=self._pool, capture_error_mode=self._error_mode)
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 function()
             except BaseException:

@@ -44,7 +44,6 @@ from simplepcfg.training.skipped_batches import SkippedBatches, stability_advice
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
 from simplepcfg.training.step.span_prior import BranchingBias, SpanPrior, punctuation_prior
 from simplepcfg.training.step.state_dropout import StateDropout, check_sharded_settings
@@ -155,7 +154,6 @@ class Trainer:
                 self._metrics, self._timings = self._open_records(files)
             try:
                 with side_stream(self.device), without_graphs():
-                    self._compile_kernels()
                     while self.stopped_by is None:
                         self._train_epoch()
                         self._finish_epoch(self._validate())
@@ -173,21 +171,6 @@ class Trainer:
         timings = files.enter_context(JsonLines(self.folder.timings))
         timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
         return metrics, timings
-
-    def _compile_kernels(self) -> None:
-        """Compile what the next steps and the validation launch on a GPU, before the first of them."""
-        if self.device.type != "cuda" or self.stopped_by is not None or self.group.shards is not None:
-            return
-        self.model.train()
-        self.dropout.draw(self.state.step)
-        compile_first_kernels(
-            self.step,
-            self.model,
-            self.corpus.train,
-            self.curriculum.batches(self.state.epoch)[self.state.batch :],
-            self.corpus.valid,
-            validation_precision(self.config.training.precision, self.device),
-        )
 
     def _train_epoch(self) -> None:
         state = self.state

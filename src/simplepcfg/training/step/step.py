@@ -1,7 +1,7 @@
 """One step of training: the gradients of a batch, their sum over processes, and the optimiser update."""
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -129,11 +129,6 @@ class BatchGradientRunner:
         self._launch(words, None, total, prior)
         return False
 
-    def computation(self, words: Tensor, lengths: Tensor, prior: SpanPrior | None = None) -> Launch:
-        """Return the gradient of words [B, n] and lengths [B], both on the CPU, as a function that can be captured."""
-        equal = bool((lengths == words.shape[1]).all())
-        return self._prepare(words, None if equal else lengths, len(words), prior)[0]
-
     def _launch(self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None) -> None:
         moved = None if prior is None else prior.to(self._device)
         self._gradient(to_device(words, self._device), lengths, total, moved)
@@ -151,7 +146,7 @@ class BatchGradientRunner:
         """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
         assert self._capturer is not None
         self._cache.make_room(key)
-        run, inputs = self._prepare(words, None, key[2], prior)
+        run, inputs = self._prepare(words, key[2], prior)
         try:
             captured = CapturedGradient(self._capturer.capture(run), inputs)
         except (RuntimeError, ResourceError) as error:
@@ -160,23 +155,19 @@ class BatchGradientRunner:
         self._cache.add(key, captured)
         return captured
 
-    def _prepare(
-        self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None
-    ) -> tuple[Launch, StaticInputs]:
+    def _prepare(self, words: Tensor, total: int, prior: SpanPrior | None) -> tuple[Launch, StaticInputs]:
         """Return a function that computes the gradient without waiting for the GPU, and the tensors that it reads."""
         batch, n = words.shape
         static = words.to(self._device)
         # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
-        tables = make_layout(n, (n,) * batch if lengths is None else tuple(lengths.tolist()), static.device)
-        if lengths is not None:
-            lengths = pinned(lengths, self._device)  # memory cannot be pinned while a graph is captured
+        tables = make_layout(n, (n,) * batch, static.device)
         moved = None if prior is None else prior.to(self._device)
         inputs = StaticInputs(static, moved, tables, DeferredChecks(static.device))
 
         def run() -> None:
             inputs.checks.clear()
             with deferring_checks(inputs.checks):
-                self._gradient(static, lengths, total, moved)
+                self._gradient(static, None, total, moved)
 
         return run, inputs
 
@@ -295,10 +286,6 @@ class Step:
         if self.gradients.own is not None:
             self._group.all_reduce_over_data(self.gradients.own)
         self.update(rate, 0.0 if self._ema is None else self._ema.weight_at(number))
-
-    def computations(self, batches: Iterable[Batch]) -> list[Launch]:
-        """Return the gradients of these batches, for `compile_kernels` before the first step."""
-        return [self.gradient_runner.computation(batch.words, batch.lengths) for batch in batches]
 
     def _compute_gradients(self, batch: Batch, total: int, prior: SpanPrior | None) -> bool:
         """Compute the gradients of this process's shard; return whether they were replayed.
