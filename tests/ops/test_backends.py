@@ -3,20 +3,17 @@
 from collections.abc import Callable
 
 import pytest
-import torch
 from torch import Tensor
 
 from random_grammars import random_case, rules_and_sentences
 from simplepcfg.errors import InputError
 from simplepcfg.ops import backends
-from simplepcfg.ops.arguments import SimpleRules, check_arguments
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.inside import inside, span_marginals
 from simplepcfg.ops.marginals import outside_rows
 from simplepcfg.ops.prefix import prefix_states
-from simplepcfg.ops.sample import sample_derivations, sample_trees
 from simplepcfg.ops.viterbi import viterbi
 
-GENERATOR = torch.Generator().manual_seed(0)
 CASE = [tensor.detach() for tensor in random_case(2, 4, 3, 4).tensors()]
 ARGUMENTS = check_arguments(*rules_and_sentences(*CASE))
 QUESTIONS: dict[str, Callable[[str], object]] = {
@@ -24,8 +21,6 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
     "span marginals": lambda backend: span_marginals(*CASE, backend=backend),
     "differentiable marginals": lambda backend: span_marginals(*CASE, backend=backend, create_graph=True),
     "viterbi": lambda backend: viterbi(*rules_and_sentences(*CASE), backend=backend),
-    "sample_trees": lambda backend: sample_trees(*rules_and_sentences(*CASE), 2, GENERATOR, backend=backend),
-    "sample_derivations": lambda backend: sample_derivations(SimpleRules(*CASE[1:]), 2, 5, GENERATOR, backend=backend),
     "prefixes": lambda backend: prefix_states(*rules_and_sentences(*CASE), backend=backend),
     "outside rows": lambda backend: outside_rows(ARGUMENTS, backend),
 }

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from dense_oracle import dense_with_zeros, random_dense_case
 from finite_differences import check_derivatives
+from naive_dense import naive_dense_prefix
 from random_grammars import random_case
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
-from simplepcfg.ops.dense.naive import naive_dense_prefix
 from simplepcfg.ops.dense.prefix import GrowingDensePrefix, dense_prefixes
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [0, 0, 0, 0, 0, 0]])

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from dense_oracle import DenseCase, dense_derivations, dense_with_zeros, random_dense_case
 from frequencies import chi_square
+from naive_dense import naive_dense_sample_trees
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
 from simplepcfg.ops.dense import check_dense_arguments, dense_inside
 from simplepcfg.ops.dense.k_best import dense_k_best
-from simplepcfg.ops.dense.sample import BACKENDS, dense_sample_derivations, dense_sample_trees
+from simplepcfg.ops.dense.sample import dense_sample_derivations, dense_sample_trees
 from simplepcfg.ops.trees import LabelledTree
 
 LENGTHS = torch.tensor([5, 1, 3, 2])
@@ -54,7 +55,8 @@ def test_against_the_naive_form_draws_the_same_trees(
     case = dense_with_zeros(case, seed=3) if number == 2 else case
     bonus = bonus_of(4, 5) if with_bonus else None
     naive, fast = (
-        dense_sample_trees(case.arguments(LENGTHS, bonus), 3, seeded(number), backend=backend) for backend in BACKENDS
+        form(case.arguments(LENGTHS, bonus), 3, seeded(number))
+        for form in (naive_dense_sample_trees, dense_sample_trees)
     )
     assert naive.labels.shape == (4, 3, 4)
     for field in ("spans", "splits", "labels", "tags", "log_probability"):
@@ -94,7 +96,7 @@ def test_float32_and_very_peaked_grammars() -> None:
     """The chart is in float64 whatever the rules are: no span is too improbable to be drawn."""
     case = random_dense_case(3, 12, 4, 6, scale=40.0, dtype=torch.float32)
     drawn = dense_sample_trees(case.arguments(), 12, seeded())
-    exact = dense_sample_trees(case.to(torch.float64).arguments(), 12, seeded(), backend="naive")
+    exact = naive_dense_sample_trees(case.to(torch.float64).arguments(), 12, seeded())
     assert torch.equal(drawn.labels, exact.labels)
     assert drawn.log_probability.dtype == torch.float32
     log_z = dense_inside(*case.to(torch.float64).tensors())
@@ -172,8 +174,6 @@ def test_what_cannot_be_drawn_is_named() -> None:
     assert given.sample_trees(words[:, :1], samples=2, generator=seeded()).log_probability.tolist() == [[-math.inf] * 2]
     with pytest.raises(InputError, match="samples = 0"):
         given.sample_trees(words, samples=0, generator=seeded())
-    with pytest.raises(InputError, match="backend 'paper' is unknown"):
-        dense_sample_trees(batched.arguments(), 1, seeded(), backend="paper")
     with pytest.raises(InputError, match="one grammar at a time"):
         dense_sample_derivations(batched.root, batched.rules, 3, 5, seeded())
     for settings, said in (

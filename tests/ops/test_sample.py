@@ -1,4 +1,4 @@
-"""Random trees: the same draws on every backend, frequencies as the enumeration says, lengths as the grammar says."""
+"""Random trees: the draws of the naive form, frequencies as the enumeration says, lengths as the grammar says."""
 
 import math
 from collections import Counter
@@ -8,6 +8,7 @@ import torch
 
 from derivations import derivations, probabilities
 from frequencies import chi_square
+from naive_sample import naive_sample_trees
 from random_grammars import random_case, rules_and_sentences, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, FactoredEmissions, SimpleGrammar
@@ -15,7 +16,7 @@ from simplepcfg.grammars.sampling import sample_words
 from simplepcfg.grammars.sampling import tempered as sharpened_rules
 from simplepcfg.ops.arguments import SimpleRules
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.sample import BACKENDS, sample_derivations, sample_trees
+from simplepcfg.ops.sample import sample_derivations, sample_trees
 from simplepcfg.ops.sample.lengths import length_table
 from simplepcfg.ops.trees import rule_log_probabilities
 
@@ -26,36 +27,28 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 @pytest.mark.parametrize("with_bonus", [False, True])
 @pytest.mark.parametrize("number", range(4))
-def test_backends_draw_the_same_trees(with_bonus: bool, number: int) -> None:
+def test_the_draws_of_the_naive_form(with_bonus: bool, number: int) -> None:
     plain = random_case(4, 5, 5, 6, scale=3.0, batched=number == 1)
     case = [plain, plain, with_zeros(random_case(4, 5, 6, 6, seed=3)), with_dead_states(plain)][number]
     bonus = torch.randn(4, 6, 6, generator=seeded(2), dtype=torch.float64) if with_bonus else None
     lengths = torch.tensor([5, 1, 3, 2])
-    naive, scaled, fused = (
-        sample_trees(
-            *rules_and_sentences(*case.tensors(), lengths=lengths, span_bonus=bonus), 2, seeded(number), backend=backend
-        )
-        for backend in BACKENDS
+    naive, drawn = (
+        form(*rules_and_sentences(*case.tensors(), lengths=lengths, span_bonus=bonus), 2, seeded(number))
+        for form in (naive_sample_trees, sample_trees)
     )
     assert naive.labels.shape == (4, 2, 4)
-    for other in (scaled, fused):
-        for field in ("spans", "splits", "labels", "tags"):
-            assert torch.equal(getattr(naive, field), getattr(other, field))
-        assert torch.equal(naive.log_probability, other.log_probability)
+    for field in ("spans", "splits", "labels", "tags", "log_probability"):
+        assert torch.equal(getattr(naive, field), getattr(drawn, field))
     assert (naive.log_probability[1] == -math.inf).all()
     assert (naive.labels[1] == -1).all()
 
 
-@pytest.mark.parametrize("backend", ["torch", "triton"])
 @pytest.mark.parametrize(("nonterminals", "preterminals"), [(21, 35), (1, 1)])
-def test_float32_and_several_blocks(
-    monkeypatch: pytest.MonkeyPatch, backend: str, nonterminals: int, preterminals: int
-) -> None:
-    monkeypatch.setattr("simplepcfg.ops.sample.fused.CHILDREN_AT_ONCE", 16)
+def test_float32_and_several_blocks(monkeypatch: pytest.MonkeyPatch, nonterminals: int, preterminals: int) -> None:
     monkeypatch.setattr("simplepcfg.ops.sample.top_down.WEIGHTS_AT_ONCE", 300)
     case = random_case(2, 4, nonterminals, preterminals, scale=2.0, dtype=torch.float32)
-    found = sample_trees(*rules_and_sentences(*case.tensors()), 3, seeded(), backend=backend)
-    expected = sample_trees(*rules_and_sentences(*case.to(torch.float64).tensors()), 3, seeded(), backend="naive")
+    found = sample_trees(*rules_and_sentences(*case.tensors()), 3, seeded())
+    expected = naive_sample_trees(*rules_and_sentences(*case.to(torch.float64).tensors()), 3, seeded())
     assert torch.equal(found.labels, expected.labels)
     assert torch.equal(found.tags, expected.tags)
     assert found.log_probability.dtype == torch.float32
@@ -112,8 +105,6 @@ def test_awkward_arguments() -> None:
     assert trees.log_probability.tolist() == [[-math.inf] * 3] * 2
     with pytest.raises(InputError, match="samples = 0"):
         sample_trees(*rules_and_sentences(*case.tensors()), 0, seeded())
-    with pytest.raises(InputError, match="backend 'paper' is unknown"):
-        sample_trees(*rules_and_sentences(*case.tensors()), 1, seeded(), backend="paper")
     rules = case.tensors()[1:]
     with pytest.raises(InputError, match="max_length = 1"):
         sample_derivations(SimpleRules(*rules), 3, 1, seeded())
@@ -163,11 +154,12 @@ def test_splits_by_length_are_right_in_every_type(dtype: torch.dtype) -> None:
     torch.testing.assert_close(found, expected / expected.sum(), rtol=2 * rounding, atol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_derivations_are_the_same_on_both_backends(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_derivations_in_lower_precision(dtype: torch.dtype) -> None:
     rules = random_case(1, 3, 5, 6, scale=2.0, dtype=dtype).tensors()[1:]
     (ours, lengths, kept), (theirs, others, _) = (
-        sample_derivations(SimpleRules(*rules), 5, 6, seeded(2), backend=backend) for backend in ("torch", "triton")
+        sample_derivations(SimpleRules(*(tensor.to(kind) for tensor in rules)), 5, 6, seeded(2))
+        for kind in (dtype, torch.float64)
     )
     assert lengths.tolist() == others.tolist()
     assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))

@@ -96,8 +96,7 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return dense_k_best(self._arguments(sentences), k)
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
-        backend = self.backend if self.backend in ("naive", "torch") else "auto"
-        return dense_sample_trees(self._arguments(sentences), samples, generator, backend=backend)
+        return dense_sample_trees(self._arguments(sentences), samples, generator)
 
     def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
         check_temperature(temperature)

@@ -158,8 +158,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         root, up, to_left, to_right = (tempered(factor, temperature) for factor in plain.factors)
         cooled = replace(plain, root=root, up=up, to_left=to_left, to_right=to_right)
         simple = cooled.to_simple()
-        backend = self.backend if self.backend in ("torch", "triton") else "auto"
-        drawn, lengths, log_kept = sample_derivations(simple.rules, count, max_length, generator, backend=backend)
+        drawn, lengths, log_kept = sample_derivations(simple.rules, count, max_length, generator)
         spans, splits, ranks, tags = drawn
         labels = symbols_of_ranks(cooled.factors, spans, splits, ranks, _uniforms(ranks, generator))
         log_rules = rank_rule_log_probabilities(plain.factors, spans, splits, labels, tags)

@@ -135,15 +135,14 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return k_best(self.rules, sentences, k, backend=self._tree_backend)
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
-        return sample_trees(self.rules, sentences, samples, generator, backend=self._tree_backend)
+        return sample_trees(self.rules, sentences, samples, generator)
 
     def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
         check_temperature(temperature)
         rules = self.rules.detach()
         root, left, right = (tempered(tensor, temperature) for tensor in rules.tensors)
         cooled = SimpleRules(root, left, right)
-        backend = self.backend if self.backend in ("torch", "triton") else "auto"
-        trees, lengths, log_kept = sample_derivations(cooled, count, max_length, generator, backend=backend)
+        trees, lengths, log_kept = sample_derivations(cooled, count, max_length, generator)
         log_rules = rule_log_probabilities(rules, torch.zeros_like(lengths), trees)
         return sampled_sentences(
             self.emissions, trees, lengths, log_rules, log_kept, temperature, generator, left.dtype

@@ -10,14 +10,12 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
-from simplepcfg.ops.dense.naive import naive_dense_inside
 from simplepcfg.ops.dense.recursion import LogProducts, LogSumExp, inside_by
 from simplepcfg.ops.dense.scaled import scaled_dense_inside
 
 __all__ = ["BACKENDS", "DenseArguments", "check_dense_arguments", "dense_inside"]
 
 BACKENDS: dict[str, Callable[[DenseArguments], Tensor]] = {
-    "naive": naive_dense_inside,
     "log_sum_exp": lambda arguments: inside_by(arguments, LogSumExp()),
     "log_einsum_exp": lambda arguments: inside_by(arguments, LogProducts()),
     "torch": scaled_dense_inside,

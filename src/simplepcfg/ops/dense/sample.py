@@ -8,16 +8,14 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.dense.naive import naive_dense_sample
 from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
 from simplepcfg.ops.dense.trees import as_children, with_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick_from_logs
 from simplepcfg.ops.sample.lengths import check_kept, check_request
 from simplepcfg.ops.tensor_fields import in_float64
-from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees
 
-BACKENDS = ("naive", "torch")
 # The number of elements of rules, and of rows of splits, that are held at a time.
 WEIGHTS_AT_ONCE = 1 << 24
 # The log of the largest number of a row that is multiplied with rules: so high that few others underflow.
@@ -25,19 +23,15 @@ LARGEST_LOG = 600.0
 
 
 @without_autocast
-def dense_sample_trees(
-    arguments: DenseArguments, samples: int, generator: torch.Generator, *, backend: str = "auto"
-) -> Trees:
+def dense_sample_trees(arguments: DenseArguments, samples: int, generator: torch.Generator) -> Trees:
     """Draw independent labelled trees of each sentence from their posterior distribution, by a chart in float64.
 
     Returns ``Trees`` with leading dimensions [B, samples]; their log-probabilities are log p(words, tree), and
     differentiable. A sentence of one word, or of probability 0, has no tree. Raises InputError if ``samples`` is less
-    than 1, or the backend is not "auto", "naive" or "torch".
+    than 1.
     """
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
-    if backend not in ("auto", *BACKENDS):
-        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
     batch, n, _, _ = arguments.sizes
     device, count = arguments.log_emissions.device, batch * samples
     uniforms = draw_uniforms(count, n, generator, device)
@@ -45,11 +39,7 @@ def dense_sample_trees(
         return empty_trees(count, arguments.log_emissions).view(batch, samples)
     sentence = torch.arange(batch, device=device).repeat_interleave(samples, output_size=count)
     with torch.no_grad():
-        if backend == "naive":
-            naive = [naive_dense_sample(arguments, row // samples, uniforms[row]) for row in range(count)]
-            trees = stack_trees(naive, n, device)
-        else:
-            trees = _draw_from_chart(in_float64(arguments), sentence, uniforms)
+        trees = _draw_from_chart(in_float64(arguments), sentence, uniforms)
     return with_log_probabilities(arguments, sentence, trees).view(batch, samples)
 
 

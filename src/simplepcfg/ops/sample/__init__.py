@@ -4,28 +4,22 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
+from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.sample.draws import draw_uniforms
 from simplepcfg.ops.sample.lengths import check_kept, check_request, draw_lengths_and_roots, length_table
-from simplepcfg.ops.sample.naive import naive_sample
 from simplepcfg.ops.sample.top_down import draw_from_chart, draw_nodes
-from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, tree_log_probabilities
 
-__all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
-
-BACKENDS = ("naive", "torch", "triton")
+__all__ = ["sample_derivations", "sample_trees"]
 
 
 @without_autocast
-def sample_trees(
-    rules: SimpleRules, sentences: Sentences, samples: int, generator: torch.Generator, *, backend: str = "auto"
-) -> Trees:
+def sample_trees(rules: SimpleRules, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
     """Draw ``samples`` independent labelled trees of each sentence from their posterior distribution.
 
-    The same state of the generator gives the same trees on every backend, up to rounding. Returns ``Trees`` with
+    The same state of the generator gives the same trees on every device, up to rounding. Returns ``Trees`` with
     leading dimensions [B, samples]. Their log-probabilities are log p(words, tree); subtract log Z for log p(tree given
     words). A sentence of one word, or of probability 0, has no tree. Raises InputError if ``samples`` is less than 1,
     or as ``inside`` does.
@@ -39,32 +33,19 @@ def sample_trees(
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
     arguments = check_arguments(rules, sentences)
-    backend = resolve_backend(backend, arguments.log_emissions, BACKENDS)
     batch, n, _, _ = arguments.sizes
     uniforms = draw_uniforms(batch * samples, n, generator, arguments.log_emissions.device)
     if n == 1:
         return empty_trees(batch * samples, arguments.log_emissions).view(batch, samples)
     sentence = torch.arange(batch * samples, device=uniforms.device) // samples
     with torch.no_grad():
-        trees = _draw(arguments, samples, uniforms, backend)
+        trees = draw_from_chart(arguments, samples, uniforms).to_tensors()
     return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees)).view(batch, samples)
-
-
-def _draw(arguments: InsideArguments, samples: int, uniforms: Tensor, backend: str) -> TreeTensors:
-    batch, n, _, _ = arguments.sizes
-    if backend == "naive":
-        trees = [naive_sample(arguments, row // samples, uniforms[row]) for row in range(batch * samples)]
-        return stack_trees(trees, n, uniforms.device)
-    if backend == "torch":
-        return draw_from_chart(arguments, samples, uniforms).to_tensors()
-    from simplepcfg.ops.sample import fused
-
-    return fused.draw_from_chart(arguments, samples, uniforms).to_tensors()
 
 
 @without_autocast
 def sample_derivations(
-    rules: SimpleRules, count: int, max_length: int, generator: torch.Generator, *, backend: str = "auto"
+    rules: SimpleRules, count: int, max_length: int, generator: torch.Generator
 ) -> tuple[TreeTensors, Tensor, Tensor]:
     """Draw ``count`` derivations down to preterminals of rules without a batch dimension.
 
@@ -78,7 +59,6 @@ def sample_derivations(
     if left.dim() != 2:
         raise InputError(f"left has shape {list(left.shape)}; draw from one grammar at a time: [N, N + P]")
     check_request(count, max_length)
-    backend = resolve_backend(backend, left, BACKENDS)
     with torch.no_grad():
         table = length_table(rules, max_length)
         log_kept = table.log_lengths.logsumexp(0)
@@ -86,10 +66,5 @@ def sample_derivations(
         uniforms = draw_uniforms(count, max_length, generator, left.device)
         lengths, roots = draw_lengths_and_roots(table, rules.root, uniforms)
         nodes = Nodes.begin(roots, lengths, max_length)
-        if backend == "triton":
-            from simplepcfg.ops.sample import fused
-
-            fused.draw_by_length(nodes, table, uniforms)
-        else:
-            draw_nodes(nodes, table, torch.zeros_like(lengths), uniforms)
+        draw_nodes(nodes, table, torch.zeros_like(lengths), uniforms)
     return nodes.to_tensors(), lengths, log_kept

@@ -1,4 +1,4 @@
-"""Draws from unnormalised weights, given uniform numbers: the same numbers give the same tree on every backend."""
+"""Draws from unnormalised weights, given uniform numbers: the same numbers give the same tree on every device."""
 
 import torch
 from torch import Tensor

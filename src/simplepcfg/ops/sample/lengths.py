@@ -23,11 +23,9 @@ MOST_WORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LengthTable:
-    """Inside values by width 0 … longest, where value = row · 2^exponent; row 0 is not used."""
+    """Inside values by width 0 … longest; row 0 is not used."""
 
-    children: Tensor  # [longest + 1, 2N]: λ and ρ
-    beta: Tensor  # [longest + 1, N]: g, from width 2 on
-    exponent: Tensor  # [longest + 1], float64
+    beta: Tensor  # [longest + 1, N]: g, each row up to a factor, from width 2 on
     all_rules: Tensor  # [2N, N + P]: L over R
     words: Tensor  # [1, P]: ones, the emissions
     log_lengths: Tensor  # [longest + 1], float64: log P(length), -inf for 0 and 1
@@ -76,9 +74,7 @@ def length_table(rules: SimpleRules, longest: int) -> LengthTable:
         children[width] = (both[:, :states] @ beta[width].to(both.dtype)).double()
     log_lengths = (beta @ rules.root.double()).log() + exponent * math.log(2)
     return LengthTable(
-        children.to(kept),
         beta.to(kept),
-        exponent,
         both,
         torch.ones(1, symbols - states, dtype=kept, device=device),
         log_lengths,

@@ -1,14 +1,25 @@
-"""Sampling of one tree of one sentence, in float64: the reference for tests."""
+"""Sampling of one tree of one sentence, in float64: the reference of `simplepcfg.ops.sample`."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.inside.naive import naive_chart
-from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS
-from simplepcfg.ops.trees import LabelledTree
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms
+from simplepcfg.ops.trees import LabelledTree, Trees, stack_trees, tree_log_probabilities
+
+
+def naive_sample_trees(rules: SimpleRules, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
+    """Draw what `sample_trees` draws, one tree after the other."""
+    arguments = check_arguments(rules, sentences)
+    batch, n, _, _ = arguments.sizes
+    uniforms = draw_uniforms(batch * samples, n, generator, arguments.log_emissions.device)
+    drawn = [naive_sample(arguments, row // samples, uniforms[row]) for row in range(batch * samples)]
+    trees = stack_trees(drawn, n, uniforms.device)
+    sentence = torch.arange(batch).repeat_interleave(samples)
+    return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees)).view(batch, samples)
 
 
 @torch.no_grad()

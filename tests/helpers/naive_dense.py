@@ -1,4 +1,4 @@
-"""The inside algorithm of an ordinary PCFG as textbooks write it, its prefixes and its samples: references for tests.
+"""Prefixes and samples of an ordinary PCFG as textbooks write them: the references of `simplepcfg.ops.dense`.
 
 All in float64, one sentence, span and split at a time.
 """
@@ -6,29 +6,23 @@ All in float64, one sentence, span and split at a time.
 import torch
 from torch import Tensor
 
+from naive_sample import draw, sample_top_down
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.sample.naive import draw, sample_top_down
-from simplepcfg.ops.trees import LabelledTree
+from simplepcfg.ops.dense.trees import with_log_probabilities
+from simplepcfg.ops.sample.draws import draw_uniforms
+from simplepcfg.ops.trees import LabelledTree, Trees, stack_trees
 
 Span = tuple[int, int]
 
 
-def naive_dense_inside(arguments: DenseArguments) -> Tensor:
-    """Compute log Z of each sentence: [B], differentiated by autograd."""
-    return torch.stack([_log_z(arguments, b) for b in range(arguments.sizes[0])])
-
-
-def _log_z(arguments: DenseArguments, b: int) -> Tensor:
-    root, rules, log_emissions, bonus = _sentence(arguments, b)
-    # Emissions are divided by each word's largest, and its log is added at the end, to avoid underflow.
-    scale = _largest(log_emissions)
-    beta = _inside((log_emissions - scale).exp(), rules, bonus)
-    n = len(log_emissions)
-    z = root @ beta[0, n] if n > 1 else torch.zeros((), dtype=torch.float64, device=root.device)
-    if z.item() == 0.0:
-        # A sentence without a tree has log Z = -inf and zero gradients instead of 0/0.
-        return (z * 0.0 - torch.inf).to(arguments.log_emissions.dtype)
-    return (z.log() + scale.sum()).to(arguments.log_emissions.dtype)
+def naive_dense_sample_trees(arguments: DenseArguments, samples: int, generator: torch.Generator) -> Trees:
+    """Draw what `dense_sample_trees` draws, one tree after the other."""
+    batch, n, _, _ = arguments.sizes
+    uniforms = draw_uniforms(batch * samples, n, generator, arguments.log_emissions.device)
+    with torch.no_grad():
+        drawn = [naive_dense_sample(arguments, row // samples, uniforms[row]) for row in range(batch * samples)]
+    trees = stack_trees(drawn, n, uniforms.device)
+    return with_log_probabilities(arguments, torch.arange(batch).repeat_interleave(samples), trees).view(batch, samples)
 
 
 def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> LabelledTree:
