@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from naive_prefix import naive_prefix
 from random_grammars import Case, random_case, rules_and_sentences
 from simplepcfg.ops.arguments import check_arguments
-from simplepcfg.ops.prefix.naive import naive_prefix
 
 BACKENDS = ["torch", "triton"]
 Tensors = tuple[Tensor, Tensor, Tensor, Tensor]

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from derivations import Answers, answers, sparse
+from naive_marginals import naive_marginals
 from random_grammars import Case, random_case, rules_and_sentences, with_dead_states
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import outside_rows, rule_counts, symbol_marginals, tag_marginals
-from simplepcfg.ops.marginals.naive import naive_marginals
 
 LENGTHS = torch.tensor([4, 1, 2, 3])
 BACKENDS = ["torch", "triton", "log_einsum_exp", "naive"]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from naive_prefix import naive_prefix
 from prefix_cases import short_grammar
 from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops.arguments import SimpleRules, check_arguments
@@ -14,7 +15,6 @@ from simplepcfg.ops.prefix import (
     prefix_log_probabilities,
     prefix_rules,
 )
-from simplepcfg.ops.prefix.naive import naive_prefix
 
 
 def test_gradients() -> None:
