@@ -16,9 +16,7 @@ from simplepcfg import load
 from simplepcfg.cli import parse
 from simplepcfg.cli.job import Job
 from simplepcfg.cli.output import write_lines
-from simplepcfg.errors import InputError
 from simplepcfg.inference import batches as batched
-from simplepcfg.inference import parsing
 from simplepcfg.ops.marginals import pruned
 from tiny_runs import tiny_sentences
 
@@ -156,36 +154,17 @@ def test_trees_are_printed_as_they_are_found(
 ) -> None:
     """In order, a block at a time, of which an interruption loses none."""
     options = [str(tiny_run) if item == "SELF" else item for item in options]
-    asked = text_file.with_suffix(".jsonl")
-    asked.write_text('{"bonus": [[0, 2, 3.0]]}\n' * len(text_file.read_text().splitlines()))
-    for more in ([], ["--constraints", asked]):
-        whole = call("parse", tiny_run, text_file, *options, *more).out
-        with monkeypatch.context() as patch:
-            patch.setattr(batched, "BLOCK_WORK", {"cpu": 1.0})
-            patch.setattr(batched, "LEAST_IN_A_BLOCK", 3)
-            assert call("parse", tiny_run, text_file, *options, *more).out == whole
-            writer = Interrupted()
-            patch.setattr("simplepcfg.cli.job.write_lines", writer)
-            result = call("parse", tiny_run, text_file, *options, *more)
-        assert result.code == 130
-        assert [len(lines) for lines in writer.written] == [3, 3]
-        assert whole.startswith(result.out)
-        assert result.out
-
-
-def test_blocks_are_computed_one_by_one(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = call("parse", tiny_run, text_file, *options).out
     monkeypatch.setattr(batched, "BLOCK_WORK", {"cpu": 1.0})
-    monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 2)
-    run, calls = load(tiny_run), []
-    original = parsing.in_batches
-    monkeypatch.setattr(parsing, "in_batches", lambda *given, **options: calls.append(1) or original(*given, **options))
-    found = run.parse_blocks(["the dog sees a cat"] * 5)
-    assert len(next(found)) == 2
-    assert calls == [1]
-    assert [len(rest) for rest in found] == [2, 1]
-    with pytest.raises(InputError, match="decode = 'best'"):
-        next(run.parse_blocks(["a b"], decode="best"))
-    assert list(run.parse_blocks([])) == []
+    monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 3)
+    assert call("parse", tiny_run, text_file, *options).out == whole
+    writer = Interrupted()
+    monkeypatch.setattr("simplepcfg.cli.job.write_lines", writer)
+    result = call("parse", tiny_run, text_file, *options)
+    assert result.code == 130
+    assert [len(lines) for lines in writer.written] == [3, 3]
+    assert whole.startswith(result.out)
+    assert result.out
 
 
 def test_random_baseline_does_not_depend_on_chunks(

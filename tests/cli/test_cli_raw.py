@@ -85,13 +85,6 @@ def test_untokenised_text_gets_one_line_of_advice(call: Call, tiny_run: Path, co
     assert "--raw" not in call(command, tiny_run, "-q", stdin="The dog sees a cat.\n").err
 
 
-def test_constraints_are_by_line(call: Call, tiny_run: Path, tmp_path: Path) -> None:
-    (tmp_path / "known.jsonl").write_text("{}\n")
-    result = call("parse", tiny_run, "--raw", "--constraints", tmp_path / "known.jsonl", stdin="A dog.")
-    assert result.code == 2
-    assert "leave out one of them" in result.err
-
-
 def test_prepare_text_splits_and_tokenises(call: Call, tmp_path: Path) -> None:
     (tmp_path / "raw.txt").write_text(PARAGRAPHS)
     out = tmp_path / "out"

@@ -49,23 +49,19 @@ def test_refusals(call: Call, text_file: Path, arguments: list[object], named: s
     assert not Path("x/seeds.toml").exists()
 
 
-def test_several_runs_by_mean_and_weights(call: Call, text_file: Path, trees_file: Path) -> None:
+def test_several_runs_together(call: Call, text_file: Path, trees_file: Path) -> None:
     options = ["--train", text_file, "--valid", text_file, "--out", "pair", *SET]
     call("train", "sn-pcfg-small", "--seeds", 2, "--quiet", *options)
-    chosen = ["--by", "arithmetic", "--weigh", "agreement"]
-    from_folder = call("parse", "pair", trees_file, *chosen)
+    from_folder = call("parse", "pair", trees_file)
     assert from_folder.code == 0
-    assert from_folder.out == call("parse", "pair/seed-0", trees_file, "--with", "pair/seed-1", *chosen).out
-    result = call("evaluate", "pair", trees_file, "--ensemble", *chosen, "--json", "-")
-    assert "weights: pair/seed-0 0." in result.err
+    assert from_folder.out == call("parse", "pair/seed-0", trees_file, "--with", "pair/seed-1").out
+    result = call("evaluate", "pair", trees_file, "--ensemble", "--json", "-")
     together = json.loads(result.out)[1]
-    assert together["name"] == "arithmetic mean of 2 runs, by agreement"
+    assert together["name"] == "geometric mean of 2 runs"
     Path("parsed.trees").write_text(from_folder.out)
     (printed,) = json.loads(call("evaluate", trees_file, "--predictions", "parsed.trees", "--json", "-").out)
     assert printed["sentence_f1"] == pytest.approx(together["sentence_f1"])
     for arguments, named in [
-        (["evaluate", "pair", trees_file, "--by", "arithmetic"], "give --ensemble"),
-        (["parse", "pair/seed-0", trees_file, "--weigh", "agreement"], "several runs"),
         (["parse", "pair", trees_file, "--decode", "viterbi"], "combines span marginals"),
     ]:
         refused = call(*arguments)

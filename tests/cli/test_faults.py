@@ -87,12 +87,7 @@ def test_a_line_too_long_does_not_end_the_job(
         assert result.lines[2] == ("NA" if command == "score" else "(X" + " (T the) (T dog)" * 60_000 + ")")
         assert result.lines[3] == call(command, tiny_run, stdin="the dog\n").lines[0]
         assert re.search(r"not computed, of more than \d+ words: 1 sentence \(.*file.txt:3\)", result.err)
-    asked = tmp_path / "asked.jsonl"
-    asked.write_text('\n\n{"require": [[0, 2]]}\n\n')
-    if command == "parse":
-        result = call(command, tiny_run, file, "--constraints", asked)
-        assert (result.code, len(result.lines)) == (0, 4)
-    else:
+    if command == "score":
         result = call(command, tiny_run, file, "--surprisal", "--max-words", "5")
         assert (result.code, result.lines[7].split("\t")[3:]) == (0, ["NA"] * 4)
     monkeypatch.setattr(batched, "SURELY_FITS", 1)

@@ -55,15 +55,6 @@ def test_an_interruption_leaves_what_was_done(
     assert result.out + rest.out == whole
 
 
-def test_constraints_are_skipped_with_their_sentences(call: Call, tiny_run: Path, tmp_path: Path) -> None:
-    asked = tmp_path / "asked.jsonl"
-    asked.write_text('\n{"require": [[0, 3]]}\n')
-    sentences = "the dog sees a cat\na cat sees the dog\n"
-    whole = call("parse", tiny_run, "--constraints", asked, stdin=sentences)
-    rest = call("parse", tiny_run, "--constraints", asked, "--skip", 1, stdin=sentences)
-    assert rest.lines == whole.lines[1:]
-
-
 def test_ctrl_c_by_a_signal(tiny_run: Path, tmp_path: Path) -> None:
     """The first lines are in the file while the job goes on, and are left there by Ctrl-C."""
     slow = "import time\nfrom simplepcfg.inference import batches\nfrom simplepcfg.inference.run import Run\n"

@@ -33,7 +33,7 @@ def is_corpus(request: SentencesRequest) -> bool:
             if getattr(request, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} is for answers in a folder; give --out DIR with it")
         return False
-    for name in ("skip", "constraints", "regions", "json"):
+    for name in ("skip", "regions", "json"):
         if getattr(request, name, None):
             raise InputError(f"--{name} is for one output; leave out --{name}, or --out")
     if getattr(request, "format", None) == "svg":

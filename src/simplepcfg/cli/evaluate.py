@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Raw, Weigh
+from simplepcfg.cli.options import Decode, Device, Json, Quiet, Raw
 from simplepcfg.cli.output import note, results_console, write_json, write_lines, write_text
 from simplepcfg.cli.requests import arg, flag, opt, options, takes, written
 from simplepcfg.errors import InputError
@@ -31,8 +31,6 @@ class EvaluateRequest:
         "--decode", "Of runs: the tree of the largest sum of span marginals, or the most probable.", "mbr"
     )
     ensemble: bool = flag("--ensemble", "Also evaluate the runs together, as one parser.")
-    by: By = flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals.", "geometric")
-    weigh: Weigh = flag("--weigh", "With --ensemble: by what each run counts; never by gold trees.", "equal")
     labels: bool = flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
     write_labels: str | None = written("--write-labels", "Write each symbol's gold label, for parse --labels.")
     importance: int = opt(
@@ -89,7 +87,7 @@ def command(request: EvaluateRequest) -> None:
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
-      simplepcfg evaluate runs/eight test.trees --ensemble --weigh agreement
+      simplepcfg evaluate runs/eight test.trees --ensemble
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
     _refuse_contradictions(request)
@@ -114,8 +112,6 @@ def _refuse_contradictions(request: EvaluateRequest) -> None:
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if request.ensemble and request.decode == "viterbi":
         raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
-    if not request.ensemble and (request.by != "geometric" or request.weigh != "equal"):
-        raise InputError("--by and --weigh are for runs together; give --ensemble, too")
 
 
 def _added_baselines(request: EvaluateRequest) -> list[str]:
@@ -142,8 +138,6 @@ def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column
         request.file,
         predictions=predictions,
         together=request.ensemble,
-        by=request.by,
-        weigh=request.weigh,
         decode=request.decode,
         importance=request.importance,
         labels=request.labels or labels_file is not None,

@@ -57,19 +57,10 @@ class Job:
 
     Text that looks untokenised gets a remark or, if the run tokenises, text that seems to have several sentences on a
     line. So does input without any sentence. At a keyboard each line is answered at once. In place of a sentence of
-    more than `max_words` words stands `TOO_LONG`, and a remark at the end says so. Without `by_work` chunks are
-    large.
+    more than `max_words` words stands `TOO_LONG`, and a remark at the end says so.
     """
 
-    def __init__(
-        self,
-        asked: SentencesRequest,
-        doing: str,
-        run: "WordModel | None",
-        part: Part | None = None,
-        *,
-        by_work: bool = True,
-    ) -> None:
+    def __init__(self, asked: SentencesRequest, doing: str, run: "WordModel | None", part: Part | None = None) -> None:
         from simplepcfg.data.inputs import Inputs
         from simplepcfg.inference.run import Run
 
@@ -84,7 +75,7 @@ class Job:
             self.inputs = part
         self._at_keyboard = self.inputs.files == [STDIN] and sys.stdin.isatty()
         self._doing, self._run, self._raw, self._skip, self._quiet = doing, run, asked.raw, asked.skip, asked.quiet
-        self._by_work = run if by_work and isinstance(run, Run) else None
+        self._by_work = run if isinstance(run, Run) else None
         self._most = run.longest_sentence(asked.max_words) if isinstance(run, Run) else asked.max_words
         self._too_long: list[str] = []
         self._waiting: deque[tuple[Item, object]] = deque()

@@ -43,8 +43,6 @@ class SentencesRequest:
 
 
 Decode = Literal["mbr", "exact-mbr", "viterbi"]
-By = Literal["geometric", "arithmetic"]  # what several runs are combined by
-Weigh = Literal["equal", "agreement"]  # what each of several runs counts by
 
 
 def refuse_baseline(run: str, lacking: str = "probability") -> None:

@@ -1,23 +1,21 @@
 """`simplepcfg parse`: for each sentence a tree, by span marginals or by probability, or its most probable ones."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import TOO_LONG, Answers, Chunk, Job, refuse_missing_files
-from simplepcfg.cli.options import By, Decode, SentencesRequest, Weigh, with_remark
+from simplepcfg.cli.job import Answers, Chunk, Job, refuse_missing_files
+from simplepcfg.cli.options import Decode, SentencesRequest, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
-from simplepcfg.errors import InputError, counted
+from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.data.constraints import Constraints
     from simplepcfg.data.inputs import Item
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.ensembles import Ensemble
@@ -46,12 +44,7 @@ class ParseOptions:
     labels: str | None = opt(
         "--labels", "none|FILE", "No labels, or most probable trees with those of evaluate --write-labels."
     )
-    constraints: str | None = opt(
-        "--constraints", "FILE", "Spans to require, forbid or favour, one JSON object a line."
-    )
     others: list[str] | None = opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")
-    by: By = flag("--by", "Of several runs: by the geometric or arithmetic mean of span marginals.", "geometric")
-    weigh: Weigh = flag("--weigh", "Of several runs: by what each counts.", "equal")
 
 
 @options
@@ -76,9 +69,7 @@ def command(request: ParseRequest) -> None:
 
     Punctuation that the run drops is attached to the lowest node around it. Symbols have numbers: nonterminal 12
     is NT-12, preterminal 5 is T-5. With --k each tree follows its log-probability (nats) and a tab, best first, and an
-    empty line ends each sentence; one without a tree under the grammar has -inf. A line of --constraints is for the
-    sentence of the same line, such as {"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}, with words
-    counted from 0 as they stand there and bonuses in nats; an empty line asks for nothing.
+    empty line ends each sentence; one without a tree under the grammar has -inf.
 
     \b
     Example:
@@ -90,8 +81,8 @@ def command(request: ParseRequest) -> None:
       simplepcfg parse english corpus/*.txt.gz --out parsed/ --shard 3/16
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
       simplepcfg parse runs/demo sentences.txt --labels labels.json
-      simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
-      simplepcfg parse runs/eight sentences.txt --weigh agreement
+      simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2
+      simplepcfg parse runs/eight sentences.txt
     """
     if request.labels not in (None, NO_LABELS):
         request = replace(request, decode="viterbi")
@@ -114,14 +105,14 @@ def prepare(request: ParseRequest) -> Answers:
 
     runs = _members(request)
     model = None if runs[0] in BASELINES else _load(request, runs[0])
-    make_job = partial(Job, request, "parsing", model, by_work=len(runs) == 1 and request.constraints is None)
+    make_job = partial(Job, request, "parsing", model)
     if model is None:
         return make_job, lambda job: _write_trees(request, job, _baseline_blocks(runs[0], job))
     parser: Run | Ensemble = model
     if len(runs) > 1:
         from simplepcfg.inference.ensembles import ensemble
 
-        parser = ensemble([model, *runs[1:]], request.device, by=request.by, weigh=request.weigh)
+        parser = ensemble([model, *runs[1:]], request.device)
     named = _naming(request.labels, model)
 
     def answer(job: Job) -> UnknownWords:
@@ -147,18 +138,13 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
     from simplepcfg.evaluation.treebank import BASELINES
 
     by_probability, k = request.decode == "viterbi", request.k
-    if len(runs) == 1 and (request.by != "geometric" or request.weigh != "equal"):
-        raise InputError("--by and --weigh are for several runs; give a folder of runs, or --with RUN")
     for name in filter(BASELINES.__contains__, runs):
         if by_probability:
             raise InputError(f"{name} trees have no probability, hence no best one; leave out --decode viterbi")
-        if request.constraints or len(runs) > 1:
-            option = "--constraints" if request.constraints else "--with"
-            raise InputError(f"{name} trees have no span marginals; leave out {option}, or give the folder of a run")
+        if len(runs) > 1:
+            raise InputError(f"{name} trees have no span marginals; leave out --with, or give the folder of a run")
     if len(runs) > 1 and by_probability:
         raise InputError(f"{runs[1]} beside {runs[0]} combines span marginals; leave out --decode viterbi, --labels")
-    if request.raw and request.constraints is not None:
-        raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
     if request.offsets and request.format not in ("columns", "json"):
         raise InputError("--offsets adds columns; give --format columns or --format json with it")
     if k is not None and k < 1:
@@ -200,8 +186,7 @@ def _write_k_best(
         shown = [replace(one, tree=named(one.tree)) for one in shown]
         return [render_k_best(shown, request.format, job.place(item), item.offsets)]
 
-    asked = _constrained_chunks(request, job, unknown)
-    blocks = (trees for chunk, constraints in asked for trees in model.k_best_blocks(chunk, k, constraints))
+    blocks = (model.k_best(chunk, k) for chunk in _chunks(job, unknown))
     remark = "unit: nats (natural log-probability of words and tree), before each tree"
     for trees in with_remark(blocks, remark, request.quiet):
         job.write(trees, lines)
@@ -212,16 +197,12 @@ def _parsed_blocks(
 ) -> Iterator[list["SpanTree"]]:
     from simplepcfg.inference.run import Run
 
-    if not isinstance(parser, Run):
-        for chunk, asked in _constrained_chunks(request, job, unknown):
-            yield from parser.parse_blocks(chunk, asked)
-        return
-    with_labels = request.labels != NO_LABELS
-    for chunk, asked in _constrained_chunks(request, job, unknown):
-        # With constraints a chunk is large, so that all of them are checked before the first tree is printed.
-        whole = None if asked is not None else [parser.parse_spans(chunk, decode=request.decode, labels=with_labels)]
-        for trees in whole or parser.parse_blocks(chunk, asked, decode=request.decode, labels=with_labels):
+    for chunk in _chunks(job, unknown):
+        if isinstance(parser, Run):
+            trees = parser.parse_spans(chunk, decode=request.decode, labels=request.labels != NO_LABELS)
             yield [named(tree) for tree in trees]
+        else:
+            yield parser.parse_spans(chunk)
 
 
 def _baseline_blocks(name: str, job: Job) -> Iterator[list["SpanTree"]]:
@@ -237,48 +218,11 @@ def _baseline_blocks(name: str, job: Job) -> Iterator[list["SpanTree"]]:
         yield [original_tree(words, item, branch(len(item.kept))) for words, item in prepared]
 
 
-def _constrained_chunks(
-    request: ParseRequest, job: Job, unknown: UnknownWords
-) -> Iterator[tuple[Chunk, "list[Constraints | None] | None"]]:
-    """Yield sentences with what is asked of their trees, and count their unknown words."""
-    for chunk, asked in _with_constraints(job.chunks(), request.constraints, request.files or ["-"], request.skip):
+def _chunks(job: Job, unknown: UnknownWords) -> Iterator[Chunk]:
+    """Yield sentences in chunks, and count their unknown words."""
+    for chunk in job.chunks():
         unknown.count(chunk)
-        yield chunk, asked
-
-
-def _with_constraints(
-    chunks: Iterable[Chunk], path: str | None, sentences: Sequence[str], skip: int
-) -> Iterator[tuple[Chunk, "list[Constraints | None] | None"]]:
-    """Yield each chunk of sentences with its constraints, one line a sentence; None without a file.
-
-    The first `skip` lines are left out, as the first sentences were. Nothing is asked of a sentence that is too long.
-
-    The last chunk waits until both files have been seen to end together, so that nothing is printed for files that do
-    not belong to each other, unless they are longer than a chunk.
-    """
-    if path is None:
-        yield from ((chunk, None) for chunk in chunks)
-        return
-    if path == "-" and "-" in sentences:
-        raise InputError("--constraints - and the sentences are both standard input; give one of them as a file")
-    from simplepcfg.data.constraints import read_constraints
-
-    lines = read_constraints(path)
-    waiting: tuple[Chunk, list[Constraints | None]] | None = None
-    done = sum(1 for _ in islice(lines, skip))
-    for chunk in chunks:
-        if waiting is not None:
-            yield waiting
-        asked = list(islice(lines, len(chunk)))
-        done += len(asked)
-        if len(asked) < len(chunk):
-            lacking = f"{counted(done, 'line')} for more sentences than that"
-            raise InputError(f"{path}: {lacking}; give a line, if empty, for each")
-        waiting = chunk, [None if words is TOO_LONG else one for words, one in zip(chunk, asked, strict=True)]
-    if next(lines, None) is not None:
-        raise InputError(f"{path}: more lines than the {counted(done, 'sentence')}; give one line a sentence")
-    if waiting is not None:
-        yield waiting
+        yield chunk
 
 
 def _naming(labels: str | None, model: "Run") -> "Naming":

@@ -1,19 +1,16 @@
-"""Constraints on a sentence's tree: spans it must have, must not have, or is rewarded for; and files of them."""
+"""Constraints on a sentence's tree: spans it must have, must not have, or is rewarded for."""
 
 from __future__ import annotations
 
-import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
 
 import torch
 from torch import Tensor
 
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
 
 Span = tuple[int, int]
@@ -28,13 +25,12 @@ EXAMPLE = '{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}'
 class Constraints:
     """Spans of one sentence, half-open over its words as they were given, punctuation counted.
 
-    A bonus is added to the log-weight of every tree that has the span, in nats. Errors name `source`.
+    A bonus is added to the log-weight of every tree that has the span, in nats.
     """
 
     require: tuple[Span, ...] = ()
     forbid: tuple[Span, ...] = ()
     bonus: tuple[tuple[int, int, float], ...] = ()
-    source: str = ""
 
     @classmethod
     def from_mapping(cls, value: object, source: str = "") -> Constraints:
@@ -55,7 +51,6 @@ class Constraints:
             tuple((i, j) for i, j, _ in spans["require"]),
             tuple((i, j) for i, j, _ in spans["forbid"]),
             tuple(spans["bonus"]),
-            source,
         )
 
     def __bool__(self) -> bool:
@@ -70,7 +65,7 @@ class Constraints:
         """
         if not self:
             return None
-        place = f"{self.source or source}: " if self.source or source else ""
+        place = f"{source}: " if source else ""
         n = len(prepared.kept)
         table = torch.zeros(n + 1, n + 1)
         required: dict[Span, Span] = {}  # and as the user wrote them
@@ -111,27 +106,6 @@ class Constraints:
         if j > words:
             raise InputError(f"{place}span {[i, j]} ends beyond the sentence, which has {counted(words, 'word')}")
         return bisect_left(kept, i), bisect_left(kept, j)
-
-
-def read_constraints(path: str | PathLike[str]) -> Iterator[Constraints]:
-    """Yield the constraints of each line of a file, a JSON object for one sentence; a blank line asks for nothing.
-
-    Raises InputError, which names the line, for anything else.
-    """
-    name = "standard input" if fspath(path) == "-" else fspath(path)
-    for number, line in enumerate(open_text(path), start=1):
-        source = f"{name}:{number}"
-        if not line.strip():
-            yield Constraints(source=source)
-            continue
-        try:
-            value = json.loads(line)
-        except ValueError as error:  # also numbers too long to be read
-            reason = getattr(error, "msg", None) or str(error).splitlines()[0]
-            raise InputError(f"{source}: not JSON ({reason}); write one object a line such as {EXAMPLE}") from None
-        except RecursionError:
-            raise InputError(f"{source}: nested too deeply; write one object a line such as {EXAMPLE}") from None
-        yield Constraints.from_mapping(value, source)
 
 
 def token_bonuses(

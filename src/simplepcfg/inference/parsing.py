@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -10,8 +10,8 @@ from simplepcfg.data.batching import Batch
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
-from simplepcfg.inference.batches import blocks, cells_of_decoding, in_batches
-from simplepcfg.inference.labelled_trees import ScoredTree, k_best_trees, viterbi_trees
+from simplepcfg.inference.batches import cells_of_decoding, in_batches
+from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.labelling import labelled_trees
 from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bonus, with_separators
 from simplepcfg.inference.sentences import Sentence, original_tree
@@ -27,34 +27,6 @@ def parse_spans(
     check_decoder(decode)
     prepared = run.prepare(sentences)
     return _trees(run, prepared, make_bonus(constraints, prepared, run.device), decode, labels)
-
-
-def parse_blocks(
-    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str, labels: bool
-) -> Iterator[list[SpanTree]]:
-    """See ``Run.parse_blocks``."""
-    check_decoder(decode)
-    for prepared, bonus in prepared_blocks(run, sentences, constraints):
-        yield _trees(run, prepared, bonus, decode, labels)
-
-
-def k_best_blocks(
-    run: TrainedModel, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None
-) -> Iterator[list[list[ScoredTree]]]:
-    """See ``Run.k_best_blocks``."""
-    for prepared, bonus in prepared_blocks(run, sentences, constraints):
-        yield k_best_trees(run, prepared, k, bonus)
-
-
-def prepared_blocks(
-    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
-) -> Iterator[tuple[Words, Bonus]]:
-    """Yield blocks of sentences with their constraints; all constraints are checked before the first block."""
-    prepared = run.prepare(sentences)
-    make_bonus(constraints, prepared, run.device)
-    for part in blocks(run, [len(item.tokens) for _, item in prepared]):
-        asked = None if constraints is None else constraints[part]
-        yield prepared[part], make_bonus(asked, prepared[part], run.device)
 
 
 def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, labels: bool) -> list[SpanTree]:

@@ -33,7 +33,7 @@ from simplepcfg.inference.marginals import (
     tagged_words,
     word_span_marginals,
 )
-from simplepcfg.inference.parsing import k_best_blocks, parse_blocks, parse_spans
+from simplepcfg.inference.parsing import parse_spans
 from simplepcfg.inference.scoring import PrunedScore, log_probabilities, pruned_log_probabilities
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
 from simplepcfg.inference.span_chart import SpanChart, make_chart
@@ -229,17 +229,6 @@ class Run(TrainedModel):
         """Return the trees of `parse` as arrays of spans, whose depth is not limited."""
         return parse_spans(self, sentences, constraints, decode, labels)
 
-    def parse_blocks(
-        self,
-        sentences: Iterable[Sentence],
-        constraints: ConstraintList | None = None,
-        *,
-        decode: str = "mbr",
-        labels: bool = True,
-    ) -> Iterator[list[SpanTree]]:
-        """Yield the trees of `parse_spans` in order, in lists that take some seconds each to compute."""
-        return parse_blocks(self, sentences, constraints, decode, labels)
-
     def k_best(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
     ) -> list[list[ScoredTree]]:
@@ -251,12 +240,6 @@ class Run(TrainedModel):
         """
         prepared = self.prepare(sentences)
         return labelled_trees.k_best_trees(self, prepared, k, make_bonus(constraints, prepared, self.device))
-
-    def k_best_blocks(
-        self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
-    ) -> Iterator[list[list[ScoredTree]]]:
-        """Yield the results of `k_best` in lists that take some seconds each to compute."""
-        return k_best_blocks(self, sentences, k, constraints)
 
     def sample_trees(
         self, sentences: Iterable[Sentence], samples: int, constraints: ConstraintList | None = None, *, seed: int = 0

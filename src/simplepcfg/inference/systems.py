@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -84,8 +84,6 @@ def evaluate_systems(
     predictions: Sequence[str] = (),
     together: bool = False,
     ensemble_of: Sequence[str] = (),
-    by: str = "geometric",
-    weigh: str = "equal",
     decode: str = "mbr",
     importance: int = 0,
     labels: bool = False,
@@ -96,8 +94,8 @@ def evaluate_systems(
     """Return a column for each system, in order, then for the ensemble of all runs if asked for, then predictions.
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
-    Together, `by` and `weigh` are those of `ensemble`, and `ensemble_of` are the folders of its runs, which must be
-    among those of the systems; all of them by default.
+    `ensemble_of` are the folders of the runs that are evaluated together, which must be among those of the systems; all
+    of them by default.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
     without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels` the symbols of
     the runs' most probable trees, and those of predictions, are compared with gold labels. With `raw` the file holds
@@ -148,8 +146,10 @@ def evaluate_systems(
             of_system = (treebanks.get(common).baseline(system.name),)
         columns.append(Column(system.name, of_system, system.grouped))
     if together:
-        members = {folder: runs.get(folder) for folder in ensemble_of or folders}
-        columns.append(_alone(_evaluate_together(members, by, weigh, treebanks.get(common), remark)))
+        from simplepcfg.inference.ensembles import Ensemble
+
+        members = [runs.get(folder) for folder in ensemble_of or folders]
+        columns.append(_alone(Ensemble(members).evaluate_treebank(treebanks.get(common))))
     for path in predictions:
         guesses = list(treebanks.trees() if path == file else read_trees(path))  # A pipe cannot be read twice.
         columns.append(_alone(_evaluate_predictions(path, guesses, treebanks.get(common), file, labels, remark)))
@@ -185,18 +185,6 @@ def _read_text(file: str, preprocessing: Preprocessing, raw: bool, remark: Remar
     if looks is not None:
         remark(f"{file}: {looks}; --raw splits it into sentences and words")
     return sentences
-
-
-def _evaluate_together(
-    runs: Mapping[str, Run], by: str, weigh: str, treebank: Treebank, remark: Remark
-) -> EvaluationReport:
-    from simplepcfg.inference.ensembles import Ensemble
-
-    group = Ensemble(list(runs.values()), by=by, weigh=weigh)
-    if weigh != "equal":
-        shown = zip(runs, group.weights(treebank.original), strict=True)
-        remark("weights: " + ", ".join(f"{folder} {weight:.3f}" for folder, weight in shown))
-    return group.evaluate_treebank(treebank)
 
 
 def _evaluate_predictions(
