@@ -29,7 +29,6 @@ LONGEST = (
     "cli/test_cli_models.py",
     "cli/test_cli_failures.py",
     "ops/test_emissions.py",
-    "ops/test_graphs_in_place.py",
     "cli/test_faults.py",
 )
 
