@@ -29,7 +29,6 @@ from simplepcfg.ops.neural import (
     rules,
     softmax,
     softmax_kernels,
-    word_kernels,
 )
 from simplepcfg.ops.products import mm_wide
 from simplepcfg.training import background_writer
@@ -140,19 +139,6 @@ def rules_then_inside(
     return inside(log_emissions, root, left, right, precision=precision, backend="triton", **options)
 
 
-def plain_scaled_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: Tensor | None = None) -> Tensor:
-    """Compute scales[i] · rows[i] (+ added[i]) into ``out`` by PyTorch."""
-    scaled = rows * scales.unsqueeze(-1)
-    return out.copy_(scaled if added is None else scaled + added)
-
-
-def plain_word_log_probabilities(logits: Tensor, log_sums: Tensor, exponentials: Tensor | None, rows: Tensor) -> None:
-    """Normalise the logits of a batch's words and clear their exponentials by PyTorch."""
-    logits.sub_(log_sums).clamp_(max=0.0)
-    if exponentials is not None:
-        exponentials.scatter_(1, rows.expand(len(exponentials), -1), 0.0)
-
-
 def write_at_once(self: background_writer.BackgroundWriter, job: Callable[[], None]) -> None:
     """Run a job of the background writer while training waits."""
     job()
@@ -168,15 +154,6 @@ STEP_PIECES = (
         "exponential kernels, against PyTorch",
         (exponentials, exponential_kernels),
         ((emissions, "exponentials_of_product", plain_exponentials),),
-    ),
-    Piece(
-        "word kernels, against PyTorch",
-        (word_kernels,),
-        (
-            (emissions, "_scale_rows", plain_scaled_rows),
-            (emissions, "normalise_words", plain_word_log_probabilities),
-            (emissions, "has_triton", lambda: False),  # of the gradients, whose sums then have no fixed order
-        ),
     ),
     Piece(
         "residual networks, against autograd",

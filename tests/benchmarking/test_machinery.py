@@ -89,13 +89,13 @@ def test_failures(arguments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = (
         machinery_pieces.Piece("broken", (), ((step, "Gradients", None),)),
         machinery_pieces.Piece("halved", (), (halved,)),
-        PIECES["word kernels, against PyTorch"],
+        PIECES["softmax kernels, against PyTorch"],
     )
     monkeypatch.setattr(machinery, "STEP_PIECES", pieces)
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--pieces", "broken,halved,word"])
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--pieces", "broken,halved,softmax"])
     assert machinery.main() == 1
     with open(arguments, newline="", encoding="utf-8") as stream:
         failures = {row["piece"]: row["failure"] for row in csv.DictReader(stream)}
     assert failures["broken"].startswith("TypeError")
     assert failures["halved"].startswith("the loss is")
-    assert failures["word kernels, against PyTorch"] == ""
+    assert failures["softmax kernels, against PyTorch"] == ""
