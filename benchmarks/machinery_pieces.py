@@ -24,8 +24,6 @@ from simplepcfg.ops.neural import (
     exponentials,
     feature_inside,
     residual,
-    residual_fused,
-    residual_kernels,
     rules,
     softmax,
     softmax_kernels,
@@ -33,7 +31,6 @@ from simplepcfg.ops.neural import (
 from simplepcfg.ops.products import mm_wide
 from simplepcfg.training import background_writer
 from simplepcfg.training.step.step import BatchGradientRunner, CapturedGradient
-from unfused_residual import unfused_backward, unfused_forward
 
 Change = tuple[object, str, object]  # an object, the name of its attribute, and the value in its place
 
@@ -157,13 +154,8 @@ STEP_PIECES = (
     ),
     Piece(
         "residual networks, against autograd",
-        (residual, residual_fused, residual_kernels),
+        (residual,),
         ((shared_layers, "residual_networks", plain_networks),),
-    ),
-    Piece(
-        "fused residual networks, against one after the other",
-        (residual_fused, residual_kernels),
-        ((residual, "fused_forward", unfused_forward), (residual, "fused_backward", unfused_backward)),
     ),
     Piece(
         "softmax kernels, against PyTorch",
