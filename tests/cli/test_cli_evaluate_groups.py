@@ -66,11 +66,10 @@ def test_intervals_and_comparisons_follow_from_the_seed(call: Call, seeds: Path,
     assert "95 % interval" in table
 
 
-@pytest.mark.parametrize(("name", "start"), [("markdown", "on "), ("latex", "% on ")])
-def test_formats(call: Call, trees_file: Path, tmp_path: Path, name: str, start: str) -> None:
+def test_markdown(call: Call, trees_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "scores.json"
-    result = call("evaluate", "oracle", "random", trees_file, "--format", name, "--json", target)
-    assert result.out.startswith(start)
+    result = call("evaluate", "oracle", "random", trees_file, "--format", "markdown", "--json", target)
+    assert result.out.startswith("on ")
     assert "recall by label" in result.out
     assert len(json.loads(target.read_text())) == 2
 

@@ -9,7 +9,7 @@ from command_calls import Call
 
 COMMANDS: dict[str, tuple[list[str], list[str]]] = {  # what is asked, and the options that name a file
     "report": (["report", "RUN"], ["--out"]),
-    "evaluate": (["evaluate", "RUN", "TREES"], ["--json", "--csv", "--sentences", "--write-labels"]),
+    "evaluate": (["evaluate", "RUN", "TREES"], ["--json", "--write-labels"]),
     "minimal pairs": (["test", "minimal-pairs", "RUN", "PAIRS"], ["--json", "--csv"]),
     "sample": (["sample", "RUN", "--count", "2"], ["--json"]),
     "n-gram model": (["baseline", "ngram", "--train", "TEXT"], ["--out"]),

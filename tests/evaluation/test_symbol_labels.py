@@ -7,11 +7,7 @@ import pytest
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.label_report import compare_labels
-from simplepcfg.evaluation.layout import confusion_grids
-from simplepcfg.evaluation.rendering import latex_grid, markdown_grid
-from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT, SymbolLabels, symbol_labels, tag_labels
 from simplepcfg.evaluation.treebank import Treebank
 
@@ -127,21 +123,5 @@ def test_gold_against_itself() -> None:
     assert values["phrases"]["mapping"]["NP-SBJ"] == "NP"
 
 
-def test_tables() -> None:
-    report = Treebank([GOLD], Preprocessing()).labels([GUESS])
-    grids = confusion_grids([Column("run", (EvaluationReport("run", 1, 5, labels=report),)), Column("none", ())])
-    assert [title.partition(" (")[0] for title, _, _ in grids] == [
-        "run: nonterminals by gold label",
-        "run: preterminals by gold tag",
-    ]
-    title, header, rows = grids[0]
-    assert header[:3] == [
-        "symbol",
-        "stands for",
-        "uses",
-    ]
-    assert next(row for row in rows if row[0] == "NT-1")[:3] == ["NT-1", "NP", "2"]
-    assert "| NT-1 | NP | 2 |" in markdown_grid(title, header, rows)
-    assert r"NT-1 & NP & 2 &" in latex_grid(title, header, rows)
-    assert len(grids[1][1]) == len(grids[1][2][0])
+def test_nothing_to_map() -> None:
     assert symbol_labels([], []).mapping() == {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SUMMARY = "F1 and perplexity of runs and baselines."
 
 
-Format = Literal["table", "markdown", "latex", "json"]
+Format = Literal["table", "markdown", "json"]
 
 
 @options
@@ -45,9 +45,7 @@ class EvaluateRequest:
     compare: str | None = opt("--compare", "NAME", "Also p-values of the differences from this column.")
     resamples: int = opt("--resamples", "N", "Draws of --interval and --compare.", 1000, min=1)
     seed: int = opt("--seed", "N", "Of these draws.", 0, min=0, max=2**63 - 1)
-    output: Format = flag("--format", "What is printed; latex needs the package booktabs.", "table")
-    sentences: str | None = written("--sentences", "Also a row a sentence: F1, nats, length, unknown words.")
-    csv: str | None = written("--csv", "Also a row a system, separated by commas.")
+    output: Format = flag("--format", "What is printed.", "table")
     raw: Raw = False
     json: Json = None
     device: Device = "auto"
@@ -83,7 +81,6 @@ def command(request: EvaluateRequest) -> None:
       simplepcfg evaluate runs/demo test.txt --json scores.json
       simplepcfg evaluate english novel.txt --raw
       simplepcfg evaluate runs/spanish es_gsd-ud-test.conllu
-      simplepcfg evaluate english test.trees --sentences rows.tsv --csv table.csv
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
@@ -155,40 +152,25 @@ def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column
 
 
 def _print(request: EvaluateRequest, columns: "list[Column]") -> None:
-    """Print the table, and with --labels those of symbols by gold labels."""
-    from rich.text import Text
-
+    """Print the table."""
     from simplepcfg.evaluation import rendering
     from simplepcfg.evaluation.columns import columns_to_json
-    from simplepcfg.evaluation.layout import confusion_grids
 
-    output, title = request.output, f"on {request.file}"
-    grids = confusion_grids(columns) if request.labels else []
-    if request.json == "-" or output == "json":
+    title = f"on {request.file}"
+    if request.json == "-" or request.output == "json":
         write_json("-", columns_to_json(columns))
-    elif output == "table":
-        console = results_console()
-        console.print(rendering.rich_table(columns, title))
-        for heading, header, rows in grids:
-            console.print(Text(heading))  # not the table's own title, which is folded to the width of the table
-            console.print(rendering.rich_grid(header, rows))
-    elif output == "markdown":
-        write_lines([rendering.markdown_report(columns, title), *(rendering.markdown_grid(*grid) for grid in grids)])
+    elif request.output == "table":
+        results_console().print(rendering.rich_table(columns, title))
     else:
-        write_lines([rendering.latex_report(columns, title), *(rendering.latex_grid(*grid) for grid in grids)])
+        write_lines([rendering.markdown_report(columns, title)])
 
 
 def _write(request: EvaluateRequest, columns: "list[Column]", systems: "list[System]") -> None:
     """Write the files that are asked for."""
     from simplepcfg.evaluation.columns import columns_to_json
-    from simplepcfg.evaluation.flat_tables import SENTENCE_COLUMNS, SYSTEM_COLUMNS, as_csv, sentence_rows, system_rows
 
     if request.json not in (None, "-"):
         write_json(str(request.json), columns_to_json(columns))
-    if request.sentences is not None:
-        write_text(request.sentences, as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"))
-    if request.csv is not None:
-        write_text(request.csv, as_csv(SYSTEM_COLUMNS, system_rows(columns)))
     if request.write_labels is not None:
         _write_mapping(columns[0], systems[0].folders[0], request)
 

@@ -94,12 +94,12 @@ def show_accuracies(
 
 def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], json: str | None, csv: str | None) -> None:
     """Write rows as JSON and CSV to the files that are given; `-` has been printed before."""
-    from simplepcfg.evaluation.flat_tables import as_csv
+    from simplepcfg.evaluation.rendering import csv_text
 
     if json not in (None, "-"):
         write_json(str(json), rows)
     if csv is not None:
-        write_text(csv, as_csv(columns, ([row[name] for name in columns] for row in rows)))
+        write_text(csv, csv_text(columns, rows))
 
 
 def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Table":

@@ -1,4 +1,4 @@
-"""Layout of a table of results, and of tables of symbols by gold labels: names and formatted numbers."""
+"""Layout of a table of results: names and formatted numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
 from simplepcfg.evaluation.report import EvaluationReport, part_of
-from simplepcfg.evaluation.symbol_labels import SymbolLabels
 
-SHOWN_SYMBOLS, SHOWN_LABELS = 20, 8
+SHOWN_LABELS = 8
 NOTHING = "–"
 # Names of rows, and where a report has their numbers.
 F1 = {"sentence F1 (S-F1)": "sentence_f1", "corpus F1": "corpus_f1"}
@@ -41,7 +40,6 @@ MEASURE_NAMES = {
 }
 
 Row = tuple[str, list[str]]
-Grid = tuple[str, list[str], list[list[str]]]  # title, header, rows
 Reports = Sequence[EvaluationReport]
 Number = str | Callable[[EvaluationReport], float | None]  # where a report has it, or a function
 
@@ -191,35 +189,3 @@ def _counts(columns: Sequence[Column], path: str, zero: bool = True) -> list[str
         values = sorted({count for count in counts if count is not None and (count or zero)})
         cells.append(" to ".join(f"{value:,}" for value in dict.fromkeys(values[:1] + values[-1:])) or NOTHING)
     return cells
-
-
-def confusion_grids(columns: Sequence[Column]) -> list[Grid]:
-    """Return a table of nonterminals, and one of preterminals where gold has tags, for each report with labels."""
-    grids = []
-    for column in columns:
-        for report in column.reports:
-            name = report.name if column.grouped else column.name
-            if report.labels is not None:
-                grids.append(_grid(f"{name}: nonterminals by gold label", report.labels.phrases, phrases=True))
-                if report.labels.tags is not None:
-                    grids.append(_grid(f"{name}: preterminals by gold tag", report.labels.tags, phrases=False))
-    return grids
-
-
-def _grid(title: str, labels: SymbolLabels, phrases: bool) -> Grid:
-    """Return a table of the most used symbols: what each stands for, its uses, and its shares (%) of labels."""
-    symbols, header, shares = labels.table(SHOWN_SYMBOLS, SHOWN_LABELS)
-    mapping = labels.mapping()
-    shown = len(header) if phrases else len(header) - 1  # every word has a tag
-    rows = [
-        [
-            symbol,
-            mapping.get(symbol, "–"),
-            f"{labels.counts[symbol].total():,}",
-            *(f"{100 * share:.0f}" for share in row[:shown]),
-        ]
-        for symbol, row in zip(symbols, shares, strict=True)
-    ]
-    left = len(labels.counts) - len(symbols)
-    more = f"; {left:,} symbols of fewer uses are not shown" if left else ""
-    return f"{title} (% of uses{more})", ["symbol", "stands for", "uses", *header[:shown]], rows

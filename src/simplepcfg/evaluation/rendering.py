@@ -1,9 +1,11 @@
-"""Tables of results for the terminal, Markdown and LaTeX, with all text escaped."""
+"""Tables of results for the terminal and in Markdown, with all text escaped."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simplepcfg.evaluation.columns import Column
@@ -12,31 +14,7 @@ from simplepcfg.evaluation.layout import sections
 if TYPE_CHECKING:
     from rich.table import Table
 
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "|": r"$|$",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "×": r"$\times$",
-    "–": "--",
-}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
-
-
-def escape_latex(text: str) -> str:
-    """Return text on one line, escaped for LaTeX."""
-    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
 
 
 def escape_markdown(text: str) -> str:
@@ -92,17 +70,6 @@ def rich_grid(
     return table
 
 
-def markdown_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return the grid under a title in Markdown."""
-    escaped = [list(map(escape_markdown, row)) for row in rows]
-    return f"\n{escape_markdown(title)}\n\n{markdown_table(list(map(escape_markdown, header)), escaped)}"
-
-
-def latex_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return the grid as a LaTeX tabular, the title in a comment."""
-    return _tabular(title, header, [r"\midrule", *(_latex_row(row) for row in rows)])
-
-
 def markdown_report(columns: Sequence[Column], title: str) -> str:
     """Return the table of `rich_table` in Markdown."""
     rows = []
@@ -113,27 +80,16 @@ def markdown_report(columns: Sequence[Column], title: str) -> str:
     return f"{escape_markdown(title)}\n\n{table}"
 
 
-def latex_report(columns: Sequence[Column], title: str) -> str:
-    """Return the table of `rich_table` as a LaTeX tabular, which needs the package booktabs."""
-    lines = []
-    for section in sections(columns):
-        heading = rf"\textit{{{escape_latex(section.heading)}}}"
-        lines += [r"\midrule", rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\"]
-        lines += [r"\quad " + _latex_row([name, *cells]) for name, cells in section.rows]
-    return _tabular(title, ["", *(column.name for column in columns)], lines)
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Return the text of a CSV file; other keys of a row are left out, missing ones and None are empty cells."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], words: Container[int] = (0,)) -> str:
     """Return a Markdown table of escaped cells; columns other than those in `words` are aligned to the right."""
     aligned = ["---" if number in words else "---:" for number in range(len(header))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, aligned, *rows])
-
-
-def _tabular(title: str, header: Sequence[str], lines: Iterable[str]) -> str:
-    begin = rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}"
-    top = [f"% {' '.join(title.split())}", begin, r"\toprule", _latex_row(header)]
-    return "\n".join([*top, *lines, r"\bottomrule", r"\end{tabular}"])
-
-
-def _latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(map(escape_latex, cells)) + r" \\"

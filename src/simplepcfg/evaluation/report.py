@@ -94,7 +94,6 @@ class VocabularyUse:
     fingerprint: str
     words: int  # of the sentences that perplexity is over
     unknown: int  # of these, scored as `<unk>` or as one of its classes
-    by_sentence: tuple[tuple[int, int], ...] = field(default=(), repr=False)  # place in the text, unknown words
 
     @property
     def unknown_share(self) -> float:

@@ -168,7 +168,5 @@ def evaluate_sequence_model(model: SequenceModel, items: Sequence[Sentence], nam
 
 def vocabulary_use(known: Vocabulary, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
     """Count unknown words in the sentences of two words or more, over which perplexity is computed."""
-    counted = [(place, [word for word in item if word != EOS]) for place, item in enumerate(tokens) if len(item) >= 2]
-    unknown = [(place, sum(not known.knows(word) for word in words)) for place, words in counted]
-    total = sum(len(words) for _, words in counted)
-    return VocabularyUse(known.size, known.fingerprint, total, sum(count for _, count in unknown), tuple(unknown))
+    words = [word for item in tokens if len(item) >= 2 for word in item if word != EOS]
+    return VocabularyUse(known.size, known.fingerprint, len(words), sum(not known.knows(word) for word in words))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simplepcfg.evaluation.rendering import escape_markdown, markdown_table, rich_grid
+from simplepcfg.evaluation.rendering import csv_text, escape_markdown, markdown_table, rich_grid
 from simplepcfg.files import write_text
 
 if TYPE_CHECKING:
@@ -38,11 +36,7 @@ class ResultTable:
 
     def csv(self) -> str:
         """Return the text of the CSV file."""
-        stream = io.StringIO()
-        writer = csv.DictWriter(stream, self.csv_columns, restval="", extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.csv_rows)
-        return stream.getvalue()
+        return csv_text(self.csv_columns, self.csv_rows)
 
     def write(self, folder: Path) -> None:
         """Write table.md and table.csv, replacing each in one step."""
