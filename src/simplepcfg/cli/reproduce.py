@@ -22,12 +22,6 @@ def command(
     seeds: int = opt("--seeds", "N", "Runs a row, of seeds 1 to N.", 4, min=1),
     out: Path | None = opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]"),
     settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key of every row; the table then says so."),
-    predictions: list[str] | None = opt(
-        "--predictions",
-        "NAME=FILE",
-        "Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
-        "of LANGUAGE.trees.",
-    ),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -40,7 +34,6 @@ def command(
     \b
     Example:
       simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
-      simplepcfg reproduce parsing --data data/wsj --rows right-branching --predictions s-diora=s-diora.trees
       simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
     """
     chosen = _names(rows)
@@ -57,7 +50,6 @@ def command(
         rows=chosen,
         seeds=seeds,
         settings=settings or (),
-        predictions=predictions or (),
         device=device,
         make_reporter=lambda: make_reporter(quiet),
         remark=lambda text: note(text, quiet),

@@ -44,7 +44,6 @@ class Job:
     row: Row
     text: Text
     seed: int  # 0 where there is nothing to draw
-    predictions: Path | None = None  # trees that somebody else has made of the test file's sentences
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -81,31 +80,6 @@ def find_jobs(rows: Sequence[Row], texts: Sequence[Text], seeds: int) -> Iterato
                     yield Job(row, text, seed)
                 elif row.baseline is not None and seed == 1:
                     yield Job(row, text, 0)
-
-
-def find_predictions(table: PaperTable, texts: Sequence[Text], given: Sequence[str]) -> Iterator[Job]:
-    """Yield a job for each NAME=FILE of trees to be scored, a row of its own or one that the paper quotes.
-
-    Raises InputError if the table scores no trees, or if a name or a file is wrong.
-    """
-    rows = {row.name: row for row in table.rows}
-    names = set()
-    for item in given:
-        before, sign, after = item.partition("=")
-        name, path = (before.strip(), Path(after)) if sign else (Path(item).stem, Path(item))
-        if not table.on_trees:
-            raise InputError(f"predictions {item}: the table {table.name} scores no trees; leave it out")
-        if not name or name in names:
-            raise InputError(f"predictions {item}: {f'a second {name}' if name else 'no name'}; write NAME=FILE")
-        names.add(name)
-        row = rows.get(name, Row(name, name))
-        if row.configuration or row.baseline:
-            raise InputError(f"predictions {item}: the row {name} is computed here; write OTHER-NAME={path}")
-        for text in texts:
-            file = path / f"{text.language}.trees" if text.language else path
-            if not file.is_file():
-                raise InputError(f"predictions {item}: {file}: no such file; give trees of {text.test}")
-            yield Job(row, text, 0, file)
 
 
 def sha256(path: Path) -> str:

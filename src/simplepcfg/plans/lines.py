@@ -121,10 +121,7 @@ def _recipe(row: Row) -> str:
 
 
 def _status(row: Row, records: Sequence[Record], asked: bool, failed: Sequence[SimplePCFGError], known: bool) -> str:
-    """Say where our figure comes from, or why there is none."""
-    scored = [f"scored here: {record['predictions']}" for record in records if "predictions" in record]
-    if scored:
-        return scored[0]
+    """Say why there is no figure of ours, if there is none."""
     if row.quoted:
         return ""
     if not known:

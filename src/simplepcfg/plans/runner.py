@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from signal import Signals
 
-from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
@@ -18,7 +17,6 @@ from simplepcfg.plans.engine import Failure, do_jobs
 from simplepcfg.plans.jobs import (
     Job,
     find_jobs,
-    find_predictions,
     find_texts,
     job_config,
     refuse_own_keys,
@@ -46,7 +44,6 @@ def reproduce(
     rows: Sequence[str] | None = None,
     seeds: int = 4,
     settings: Sequence[str] = (),
-    predictions: Sequence[str] = (),
     device: str = "auto",
     make_reporter: Callable[[], Reporter] = Reporter,
     remark: Callable[[str], None] = lambda text: None,
@@ -55,15 +52,14 @@ def reproduce(
 
     Rows and seeds that have a result are not done again, and an interrupted training goes on from its checkpoint.
     The test file is read once for each finished run. A row that fails for want of memory, or of numbers, is named
-    and the others go on; the first such error is raised at the end. `predictions` are bracketed trees of the test
-    file's sentences, "NAME=FILE", scored as a row of the same table.
+    and the others go on; the first such error is raised at the end.
     """
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; train at least one run a row")
     table = paper_table(table_name)
     chosen = table.choose(rows)
     texts = find_texts(table, Path(data))
-    jobs = [*find_predictions(table, texts, predictions), *find_jobs(chosen, texts, seeds)]
+    jobs = list(find_jobs(chosen, texts, seeds))
     refuse_own_keys(settings)
     # All of them before the first is trained: a misspelt key must not show after a day.
     configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
@@ -73,9 +69,6 @@ def reproduce(
     folder.open(table.name, Path(data), settings)
     tests = {text.language: (text.test, sha256(text.test)) for text in texts}
     folder.refuse_other_tests(tests)
-    folder.refuse_other_predictions(
-        {job.key: (job.predictions, sha256(job.predictions)) for job in jobs if job.predictions}
-    )
     folder.refuse_other_configurations(configs)
     for text in texts:
         if text.language and text.language.lower() not in table.languages:
@@ -119,7 +112,9 @@ class _Reproduction:
         """Train the rest of a run and evaluate it once on the test file; a baseline is only evaluated."""
         config = self.configs.get(job.key)
         if config is None:
-            return _evaluate_trees(job, text_preprocessing(job.text, self.table), self.remark)
+            preprocessing = text_preprocessing(job.text, self.table)
+            treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
+            return treebank.baseline(job.row.baseline or "").to_dict()
         place = self.folder.run(*job.key)
         begun = RunFolder(place).config.exists()
         self.remark(f"{job.title}: {'going on with' if begun else 'training into'} {place}")
@@ -151,21 +146,7 @@ class _Reproduction:
             raise type(error)(f"{' '.join(map(str, filter(None, key)))}: {error}{more}; the same command tries again")
 
 
-def _evaluate_trees(job: Job, preprocessing: Preprocessing, remark: Callable[[str], None]) -> Record:
-    """Evaluate a baseline, or trees that somebody else has made."""
-    treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
-    if job.predictions is None:
-        return treebank.baseline(job.row.baseline or "").to_dict()
-    report, different = treebank.predictions(str(job.predictions), list(read_trees(job.predictions)))
-    if different:
-        remark(f"{job.predictions}: {different} trees have other words than {job.text.test}; is it the same text?")
-    return report.to_dict()
-
-
 def _record(job: Job, table: PaperTable, config: RunConfig | None, report: Record) -> Record:
-    predicted = {}
-    if job.predictions is not None:
-        predicted = {"predictions": str(job.predictions), "predictions_sha256": sha256(job.predictions)}
     return {
         "table": table.name,
         "row": job.row.name,
@@ -175,7 +156,6 @@ def _record(job: Job, table: PaperTable, config: RunConfig | None, report: Recor
         "model": None if config is None else config.model_dump(mode="json")["model"],
         "test": str(job.text.test),
         "test_sha256": sha256(job.text.test),
-        **predicted,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "simplepcfg": __version__,
         "commit": current_commit(),

@@ -36,11 +36,9 @@ class ReproductionFolder:
         """Return the folder of one run."""
         return self.path.joinpath("runs", row, *([language] if language else []), f"seed-{seed}")
 
-    def open(self, table: str, data: Path | None, settings: Sequence[str]) -> None:
+    def open(self, table: str, data: Path, settings: Sequence[str]) -> None:
         """Begin a reproduction in this folder, or raise InputError if another one was begun in it."""
-        asked: dict[str, object] = {"table": table, "settings": list(settings)}
-        if data is not None:
-            asked["data"] = str(data.absolute())
+        asked = {"table": table, "settings": list(settings), "data": str(data.absolute())}
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; give a folder for the reproduction")
         for file in (self.begun, self.results):  # which are waited for and appended to
@@ -57,11 +55,6 @@ class ReproductionFolder:
             begun = tomllib.loads(self.begun.read_text("utf-8"))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.begun}: damaged ({error}); restore it from a copy") from None
-        if not isinstance(begun.get("table"), str) or not isinstance(begun.get("settings"), list):
-            raise InputError(
-                f"{self.begun}: damaged (it names no table or no settings); restore it from a copy, or give another "
-                "folder"
-            )
         for key in ("table", "data", "settings"):
             if begun.get(key) != asked.get(key):
                 raise InputError(
@@ -75,11 +68,13 @@ class ReproductionFolder:
         for number, line in enumerate(self._lines(), start=1):
             try:
                 record = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                key = str(record["row"]), str(record["language"]), int(record["seed"])
+                numbers = [record["report"][name] for name in self._report_numbers]
+                if not all(isinstance(value, int | float | None) for value in numbers):
+                    raise ValueError(f"{numbers} are no numbers")
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise InputError(f"{self.results}:{number}: not a result ({error}); remove the line") from None
-            if (wrong := _what_is_wrong(record, self._report_numbers)) is not None:
-                raise InputError(f"{self.results}:{number}: not a result ({wrong}); remove the line")
-            results.setdefault((record["row"], record["language"], record["seed"]), record)
+            results.setdefault(key, record)
         return results
 
     def refuse_other_tests(self, tests: Mapping[str, tuple[Path, str]]) -> None:
@@ -95,38 +90,18 @@ class ReproductionFolder:
                     "file, or give another folder"
                 )
 
-    def refuse_other_predictions(self, given: Mapping[Key, tuple[Path, str]]) -> None:
-        """Raise InputError if a name was given for other trees before; `given` has the file and hash of each."""
-        results = self.read_results()
-        for key, (path, hashed) in given.items():
-            if key in results and results[key].get("predictions_sha256") != hashed:
-                raise InputError(
-                    f"{path}: not the trees that {self.results} has as {key[0]}; give another name, or another folder"
-                )
-
     def refuse_other_configurations(self, configs: Mapping[Key, RunConfig]) -> None:
-        """Raise InputError if a result is of another configuration than that in `configs`.
-
-        A row of the same name may have been trained otherwise before. A run folder tells it best; of a run whose folder
-        is gone, the result names the model.
-        """
+        """Raise InputError if a run was trained by another configuration than that in `configs`."""
         now = {(row, language): config.model_dump(mode="json") for (row, language, _), config in configs.items()}
-        results = self.read_results()
-        for key in dict.fromkeys([*configs, *results]):
-            row, language, seed = key
-            config = self.run(*key) / "config.toml"
-            if (row, language) not in now:
+        for row, language, seed in dict.fromkeys([*configs, *self.read_results()]):
+            file = self.run(row, language, seed) / "config.toml"
+            if (row, language) not in now or not file.is_file():
                 continue
-            if config.is_file():
-                place, before = config, load_config(config, environment={}).model_dump(mode="json")
-            elif key in results:
-                place, before = self.results, {"model": results[key].get("model")}
-            else:
-                continue
+            before = load_config(file, environment={}).model_dump(mode="json")
             for section in ("model", "training", "data"):
-                if section in before and before[section] != now[row, language][section]:
+                if before[section] != now[row, language][section]:
                     raise InputError(
-                        f"{place}: {row} seed {seed} has another [{section}] than the row has in this version; give "
+                        f"{file}: {row} seed {seed} has another [{section}] than the row has in this version; give "
                         "another folder"
                     )
 
@@ -152,22 +127,6 @@ class ReproductionFolder:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(self.results, whole)
-
-
-def _what_is_wrong(record: object, report_numbers: Sequence[str]) -> str | None:
-    """Say why a line of JSON is no result; None where it is one."""
-    if not isinstance(record, dict):
-        return "no object"
-    for key, kind in (("row", str), ("language", str), ("seed", int), ("report", dict)):
-        if not isinstance(record.get(key), kind):
-            return f"{key} = {json.dumps(record[key])[:40]}" if key in record else f"no {key}"
-    report = record["report"]
-    for key in report_numbers:
-        if key not in report:
-            return f"no {key} in its report"
-        if report[key] is not None and not isinstance(report[key], int | float):
-            return f"{key} = {json.dumps(report[key])[:40]}"
-    return None
 
 
 def _shown(value: object) -> str:
