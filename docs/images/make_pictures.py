@@ -13,13 +13,24 @@ import time
 from pathlib import Path
 
 import simplepcfg
-from simplepcfg.drawing import film, side_by_side, span_chart, standalone, surprisal_bars, tree_picture
+from simplepcfg.drawing import span_chart, standalone, surprisal_bars, tree_picture
+from simplepcfg.drawing.svg import picture, placed, size_of, text
 from simplepcfg.files import write_text
 from simplepcfg.inference.run import Run
 
 HERE = Path(__file__).parent
 AMBIGUOUS = "she saw the girl with the telescope"
 GARDEN_PATH = "the old man who lives next door bought a new car"
+
+
+def side_by_side(pictures: list[str], label: str, gap: float = 24.0) -> str:
+    """Return several pictures in one, from left to right, centred at the middle of the tallest."""
+    tallest, parts, x = max(size_of(svg)[1] for svg in pictures), [], 0.0
+    for svg in pictures:
+        width, height = size_of(svg)
+        parts.append(placed(svg, x, (tallest - height) / 2))
+        x += width + gap
+    return picture(parts, x - gap, tallest, label)
 
 
 def draw_pictures(run: Run) -> None:
@@ -32,11 +43,12 @@ def draw_pictures(run: Run) -> None:
     write_text(HERE / "parse.svg", standalone(side_by_side(parse, told)) + "\n")
 
     captioned = []
-    for number, item in enumerate(run.bracketings(AMBIGUOUS, 3)):
-        other = {(i, j) for i, j, _ in item.tree.spans} - spans
-        picture = tree_picture(item.tree, wrong=other)
+    for item in run.bracketings(AMBIGUOUS, 3):
+        tree_svg = tree_picture(item.tree, wrong={(i, j) for i, j, _ in item.tree.spans} - spans)
+        width, height = size_of(tree_svg)
         caption = f"{100 * item.probability:.0f} %"
-        captioned.append(film([(caption, picture)], name=f"tree-{number}", label=caption))
+        parts = [text(caption, 12.0, 16.0, class_="muted"), placed(tree_svg, 0, 24)]
+        captioned.append(picture(parts, width, height + 24, caption))
     told = f"three bracketings of “{AMBIGUOUS}” with their probabilities; red: not in the first"
     write_text(HERE / "bracketings.svg", standalone(side_by_side(captioned, told)) + "\n")
 

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -94,7 +93,6 @@ def test_report_of_a_bare_model(call: Call, tiny_run: Path, trees_file: Path, tm
         (["nothing"], "no such run folder"),
         (["right-branching"], "no record to report"),
         (["{run}", "{text}"], "is plain text"),
-        (["{run}", "--png"], "--png has no effect without --figures"),
         (["{run}", "--out", "-"], "is no file"),
         (["{run}", "--out", "no/such/folder.html"], "there is no folder"),
     ],
@@ -104,24 +102,3 @@ def test_refusals(call: Call, tiny_run: Path, text_file: Path, arguments: list[s
     assert found.code == 2
     assert words in found.err
     assert found.err.count("\n") == 1
-
-
-def test_png_needs_a_renderer(call: Call, tiny_run: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "cairosvg", None)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = call("report", tiny_run, "--out", tmp_path / "r.html", "--figures", tmp_path / "f", "--png")
-    assert found.code == 2
-    assert "simplepcfg[figures]" in found.err
-    assert found.err.count("\n") == 1
-    assert not (tmp_path / "r.html").exists()
-
-
-def test_png_by_a_program(call: Call, tiny_run: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "cairosvg", None)
-    program = tmp_path / "rsvg-convert"
-    program.write_text("#!/bin/sh\nprintf 'PNG of '\nwc -c\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    found = call("report", tiny_run, "--out", tmp_path / "r.html", "--figures", tmp_path / "f", "--png")
-    assert found.code == 0
-    assert (tmp_path / "f" / "perplexity.png").read_text().startswith("PNG of ")

@@ -16,7 +16,6 @@ from simplepcfg.drawing import (
     grouped_bars,
     heat_map,
     line_plot,
-    side_by_side,
     span_chart,
     standalone,
     stylesheet,
@@ -69,12 +68,10 @@ def triangle(n: int) -> list[list[float]]:
 )
 @pytest.mark.parametrize("words", [ODD, ["one"], ["the", "old", "dog"] * 20])
 def test_any_words(draw: Callable[[list[str]], str], words: list[str]) -> None:
-    """Also as a file of its own, in each theme."""
+    """Also as a file of its own."""
     svg = draw(words)
     parsed(svg)
-    for theme in ("auto", "light", "dark"):
-        root = parsed(standalone(svg, theme))  # type: ignore[arg-type]
-        assert len(list(root.iter(f"{SVG}style"))) == 1
+    assert len(list(parsed(standalone(svg)).iter(f"{SVG}style"))) == 1
 
 
 def test_nothing_at_all() -> None:
@@ -182,9 +179,6 @@ def test_scales_of_odd_values(values: list[float], log: bool) -> None:
 
 def test_themes() -> None:
     assert "prefers-color-scheme" in stylesheet()
-    for theme in ("light", "dark"):
-        assert "var(" not in stylesheet(theme)  # type: ignore[arg-type]
-    assert stylesheet("light") != stylesheet("dark")
     assert stylesheet(root=":root").startswith(":root {")
 
 
@@ -192,15 +186,6 @@ def test_text_helpers() -> None:
     assert plain("a\x00b") == "a�b"
     assert text_width("mmm") > text_width("iii")
     assert text_width("中文") > text_width("ab")
-
-
-def test_side_by_side() -> None:
-    one, two = tree_picture(TREE), surprisal_bars(["a"], [1.0])
-    root = parsed(standalone(side_by_side([one, two], "both")))
-    first, second = (item for item in root if item.tag == f"{SVG}svg")
-    assert first.get("x") == "0"
-    assert float(second.get("x", "0")) == float(first.get("width", "0")) + 24
-    assert float(root.get("width", "0")) >= float(second.get("x", "0")) + float(second.get("width", "0"))
 
 
 FLAT = parse_tree(
@@ -276,12 +261,11 @@ def test_names_of_symbols_are_shown() -> None:
     assert 'data-symbol="NT-3"' in svg
 
 
-def test_a_file_has_its_own_background_in_every_theme() -> None:
+def test_a_file_has_its_own_background() -> None:
     """Colours of words may follow a dark system; what lies behind the picture does not."""
-    for theme in ("auto", "light", "dark"):
-        root = parsed(standalone(tree_picture(TREE), theme))  # type: ignore[arg-type]
-        (background,) = [item for item in root.findall(f"{SVG}rect") if item.get("width") == "100%"]
-        assert background.get("class") == "halo"
+    root = parsed(standalone(tree_picture(TREE)))
+    (background,) = [item for item in root.findall(f"{SVG}rect") if item.get("width") == "100%"]
+    assert background.get("class") == "halo"
 
 
 def test_the_heading_of_short_bars_is_not_cut() -> None:

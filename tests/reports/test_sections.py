@@ -1,14 +1,12 @@
 """What a report says first, where two runs disagree, and how a run learned."""
 
 import re
-import xml.etree.ElementTree as ET
 
 import pytest
 
 import simplepcfg
 from simplepcfg.data.brackets import parse_tree
 from simplepcfg.data.synthetic_grammar import generate_treebank
-from simplepcfg.drawing import film, tree_picture
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import sample_parses
 from simplepcfg.reports import Report, make_report
@@ -60,7 +58,6 @@ def test_a_run_keeps_its_sample_parse_of_each_epoch(runs: dict[str, Run], report
     assert len({tree.words for tree in trees}) == 1
     frames = sample_parses(history)
     assert [told.split(",")[0] for told, _ in frames] == ["epoch 1", "epoch 2", "epoch 3"]
-    assert "film-0" in report.to_html()
     assert "<script" not in report.to_html()
 
 
@@ -71,15 +68,3 @@ def test_a_long_training_is_shown_at_some_moments() -> None:
     assert len(frames) == 10
     assert [frames[0][0], frames[-1][0]] == ["epoch 1", "epoch 100"]
     assert sample_parses(TrainingHistory(epochs=[{"epoch": 1, "step": 1}])) == []
-
-
-def test_a_film_shows_its_last_frame_until_it_is_played() -> None:
-    tree = tree_picture(parse_tree("(X (T a) (T b))"))
-    svg = film([("one", tree), ("two", tree), ("three", tree)], name="film-0", label="x")
-    root = ET.fromstring(svg)
-    space = "{http://www.w3.org/2000/svg}"
-    (group,) = root.findall(f"{space}g")
-    frames = group.findall(f"{space}g")
-    assert [frame.get("visibility") for frame in frames] == ["hidden", "hidden", None]
-    values = [frame.find(f"{space}animate").get("values") for frame in frames]  # type: ignore[union-attr]
-    assert values == ["visible;hidden", "hidden;visible;hidden", "hidden;visible"]

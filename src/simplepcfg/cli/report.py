@@ -5,7 +5,7 @@ from random import Random
 
 from simplepcfg.cli.options import Device, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable
-from simplepcfg.cli.requests import arg, flag, opt
+from simplepcfg.cli.requests import arg, opt
 from simplepcfg.errors import InputError
 
 SUMMARY = "Show runs in one HTML file of figures."
@@ -15,7 +15,6 @@ def command(
     arguments: list[str] = arg("RUN... [TREES]", "Folders of trained runs; last, a file of gold trees."),
     out: str = opt("--out", "FILE", "The HTML file to write.", "report.html"),
     figures: Path | None = opt("--figures", "DIR", "Also write each figure as an SVG file."),
-    png: bool = flag("--png", "With --figures: as PNG files too."),
     limit: int = opt("--limit", "N", "Look at N trees, chosen at random.", 1000, min=1),
     seed: int = opt("--seed", "N", "Which trees are chosen.", 0, min=0),
     device: Device = "auto",
@@ -38,17 +37,13 @@ def command(
     refuse_unwritable(out)
     if out == "-":
         raise InputError("--out - is no file; give one, such as report.html")
-    if png and figures is None:
-        raise InputError("--png has no effect without --figures; give --figures DIR")
     from simplepcfg.data.readers import read_trees, sniff
     from simplepcfg.files import write_text
     from simplepcfg.inference.run import load
     from simplepcfg.inference.systems import unique_names
     from simplepcfg.reports import make_report
-    from simplepcfg.reports.page import png_renderer, write_figures
+    from simplepcfg.reports.page import write_figures
 
-    if png:
-        png_renderer()  # refused before anything is computed
     trees, source = None, file or ""
     if file is not None:
         if sniff(file) == "text":
@@ -63,5 +58,5 @@ def command(
     write_text(Path(out), report.to_html())
     note(f"written: {out}", quiet)
     if figures is not None:
-        written = write_figures(report.figures, figures, png=png)
+        written = write_figures(report.figures, figures)
         note(f"written: {len(written)} figures in {figures}", quiet)

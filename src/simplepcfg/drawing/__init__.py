@@ -3,17 +3,15 @@
 from simplepcfg.drawing.charts import span_chart, surprisal_bars
 from simplepcfg.drawing.plots import Series, grouped_bars, heat_map, line_plot
 from simplepcfg.drawing.style import stylesheet
-from simplepcfg.drawing.svg import film, side_by_side, standalone
+from simplepcfg.drawing.svg import standalone
 from simplepcfg.drawing.trees import PLAIN_LABELS, tree_picture
 
 __all__ = [
     "PLAIN_LABELS",
     "Series",
-    "film",
     "grouped_bars",
     "heat_map",
     "line_plot",
-    "side_by_side",
     "span_chart",
     "standalone",
     "stylesheet",

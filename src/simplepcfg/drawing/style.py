@@ -1,9 +1,5 @@
 """Colours of all pictures, for light and dark surroundings, and the rules that give them to classes."""
 
-from typing import Literal
-
-Theme = Literal["auto", "light", "dark"]
-
 # Of each colour the one for light surroundings and the one for dark ones.
 COLOURS = {
     "ink": ("#1c2128", "#e6edf3"),
@@ -46,11 +42,10 @@ _RULES = """
 """
 
 
-def stylesheet(theme: Theme = "auto", *, root: str = ".sp") -> str:
-    """Return the style sheet of all pictures; "auto" follows what the reader's system prefers.
+def stylesheet(root: str = ".sp") -> str:
+    """Return the style sheet of all pictures, which follows what the reader's system prefers.
 
     ``root`` is the selector on which the colours are defined: that of pictures, or ``:root`` of a page that uses them.
-    With a fixed theme no variable is left in it, which renderers that know none need.
     """
     rules = _RULES + "".join(
         f".sp .series-{index} {{ fill: var(--sp-series-{index}); stroke: var(--sp-series-{index}); }}\n"
@@ -59,10 +54,6 @@ def stylesheet(theme: Theme = "auto", *, root: str = ".sp") -> str:
     # These follow the rules of series, which would otherwise fill lines and outline bars.
     rules += ".sp .curve { fill: none; }\n.sp .plain { stroke: none; }\n"
     light, dark = ({name: both[k] for name, both in COLOURS.items()} for k in range(2))
-    if theme != "auto":
-        for name, value in (light if theme == "light" else dark).items():
-            rules = rules.replace(f"var(--sp-{name})", value)
-        return rules
     in_the_dark = f"@media (prefers-color-scheme: dark) {{ {root} {{ {_variables(dark)} }} }}"
     return f"{root} {{ {_variables(light)} }}\n{in_the_dark}\n{rules}"
 

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from xml.sax.saxutils import escape, quoteattr
 
-from simplepcfg.drawing.style import Theme, stylesheet
+from simplepcfg.drawing.style import stylesheet
 
 # What XML cannot hold, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
 SLANT = 40.0  # degrees
-FRAME_SECONDS, FILM_TOP = 0.7, 24.0  # of a film: time of a frame, and room above it for the caption
 Point = tuple[float, float]
 _NARROW = frozenset("iljtfrI.,;:'`|!()[]{} ")
 _WIDE = frozenset("mwMW@%")
@@ -108,17 +107,6 @@ def placed(svg: str, x: float, y: float) -> str:
     return f'<svg x="{number(x)}" y="{number(y)}"{svg.removeprefix("<svg")}'
 
 
-def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
-    """Return several pictures in one, from left to right, centred at the middle of the tallest."""
-    sizes = [size_of(svg) for svg in pictures]
-    tallest = max(height for _, height in sizes)
-    lefts = accumulate((width + gap for width, _ in sizes), initial=0.0)
-    parts = [
-        placed(svg, x, (tallest - height) / 2) for svg, (_, height), x in zip(pictures, sizes, lefts, strict=False)
-    ]
-    return picture(parts, sum(width + gap for width, _ in sizes) - gap, tallest, label)
-
-
 def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) -> str:
     """Return several pictures in one, from top to bottom."""
     sizes = [size_of(svg) for svg in pictures]
@@ -127,45 +115,12 @@ def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) ->
     return picture(parts, max(width for width, _ in sizes), sum(height + gap for _, height in sizes) - gap, label)
 
 
-def film(frames: Sequence[tuple[str, str]], *, name: str, label: str) -> str:
-    """Return an SVG picture of the last of several frames (caption, picture), which plays all when pointed at.
-
-    ``name`` is an identifier that nothing else on the page has.
-    """
-    sizes = [size_of(svg) for _, svg in frames]
-    tallest = max(height for _, height in sizes)
-    widest = max(max(float(width) for width, _ in sizes), max(text_width(told, 12.0) + 24 for told, _ in frames))
-    total = len(frames) * FRAME_SECONDS
-    parts = [element("rect", width=widest, height=tallest + FILM_TOP, class_="halo")]
-    for index, ((caption, svg), (width, height)) in enumerate(zip(frames, sizes, strict=True)):
-        x, y = (widest - width) / 2, FILM_TOP + tallest - height  # words stay on one line
-        begin, end = index / len(frames), (index + 1) / len(frames)
-        times, values = [0.0], ["visible" if index == 0 else "hidden"]
-        if index:
-            times, values = [*times, begin], [*values, "visible"]
-        if end < 1:
-            times, values = [*times, end], [*values, "hidden"]
-        animation = element(
-            "animate",
-            attributeName="visibility",
-            begin=f"{name}.mouseenter; {name}.click",
-            dur=f"{total:.1f}s",
-            calcMode="discrete",
-            keyTimes=";".join(f"{moment:.4f}" for moment in times),
-            values=";".join(values),
-        )
-        inner, shown = placed(svg, x, y), text(caption, 12.0, 16.0, class_="muted")
-        last = index == len(frames) - 1
-        parts.append(element("g", [animation, shown, inner], visibility=None if last else "hidden"))
-    return picture([element("g", parts, id=name)], widest, tallest + FILM_TOP, label)
-
-
-def standalone(svg: str, theme: Theme = "auto") -> str:
+def standalone(svg: str) -> str:
     """Return the picture with its own style sheet, for a file of its own or a page that has none."""
     head, separator, rest = svg.partition(">")
     # The colours of the text may follow the reader's system, which knows nothing of what lies behind the picture.
     background = element("rect", width="100%", height="100%", class_="halo")
-    return f"{head}{separator}{element('style', escape(stylesheet(theme)))}{background}{rest}"
+    return f"{head}{separator}{element('style', escape(stylesheet()))}{background}{rest}"
 
 
 def text_width(content: str, size: float = 14.0) -> float:

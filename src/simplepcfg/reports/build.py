@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.drawing import Series, film, line_plot
+from simplepcfg.drawing import Series, line_plot
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.run_summary import perplexity_curve, run_facts, sample_parses
+from simplepcfg.inference.run_summary import perplexity_curve, run_facts
 from simplepcfg.reports.measured import Measured, measure
 from simplepcfg.reports.page import Figure, Note, Points, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, disagreement_parts, gallery_parts
@@ -72,12 +72,6 @@ def _learning_section(runs: Mapping[str, Run]) -> Section:
         if series:
             svg = line_plot(series, x_label="epoch", y_label=f"{title} (logarithmic)", label=title, log=True)
             section.parts.append(Figure(name, svg, f"{title[0].upper()}{title[1:]}."))
-    for number, (name, history) in enumerate(histories):
-        frames = sample_parses(history)
-        if len(frames) > 1:
-            svg = film(frames, name=f"film-{number}", label=f"the parse of one sentence during the training of {name}")
-            caption = f"{name}: the parse of one validation sentence in the end; point at it to see how it came about."
-            section.parts.append(Figure(f"sample-parse-{number}", svg, f"{caption} New constituents are red."))
     return section
 
 
