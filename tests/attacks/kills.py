@@ -94,7 +94,7 @@ def main(what: str, folder: Path, count: int, seed: int) -> None:
             found = [f"ended with status {status}"] if status else []
         if not found and contents(broken) != contents(whole):
             found = ["another result"]
-        left = [path.name for path in folder.iterdir() if path.name.endswith(".unfinished")]
+        left = [str(path.relative_to(folder)) for path in folder.glob("*/.unfinished")]
         found += [f"left over: {name}" for name in left if os.path.exists(folder / name)]
         print(json.dumps({"moment": f"after {delay:.3f} s", "killed": killed, "differences": found}), flush=True)
         shutil.rmtree(broken, ignore_errors=True)

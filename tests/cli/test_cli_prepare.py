@@ -97,10 +97,10 @@ def test_spmrl_of_another_language(call: Call, tmp_path: Path) -> None:
 def test_every_convention_is_a_switch(call: Call, tmp_path: Path) -> None:
     write(tmp_path, "train.trees", "(S (NP-SBJ (NNP Ann)) (HYPH -) (CD 7) (. .))\n")
     switches = ["--keep-tags", "penn HYPH", "--keep-tags", ".", "--keep-case", "--numbers", "keep", "--min-count", "1"]
-    switches += ["--function-tags", "keep", "--unary", "collapse", "--vocabulary", "2", "--unk"]
+    switches += ["--vocabulary", "2"]
     outcome = call("prepare", "brackets", tmp_path, "--out", tmp_path / "out", *switches)
     assert outcome.code == 0
-    assert (tmp_path / "out" / "train.trees").read_text() == "(S (NNP <unk>) (HYPH -) (CD <unk>) (. .))\n"
+    assert (tmp_path / "out" / "train.trees").read_text() == "(S (NP (NNP Ann)) (HYPH -) (CD 7) (. .))\n"
     described = tomllib.loads((tmp_path / "out" / "prepared.toml").read_text())
     assert described["conventions"] == {
         "punctuation": "tags",
@@ -108,11 +108,8 @@ def test_every_convention_is_a_switch(call: Call, tmp_path: Path) -> None:
         "drop_tags": [],
         "lowercase": False,
         "numbers": "keep",
-        "function_tags": "keep",
-        "unary": "collapse",
         "vocabulary_size": 2,
         "min_count": 1,
-        "unknown": "<unk>",
     }
 
 

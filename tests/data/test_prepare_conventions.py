@@ -10,7 +10,6 @@ from simplepcfg.data.conventions import (
     GERMAN_PUNCTUATION,
     SENTENCE_ENDS,
     SPACES,
-    UNARY,
     Conventions,
     Losses,
     prepare_sentence,
@@ -33,7 +32,6 @@ def prepared(text: str, **switches: Any) -> tuple[str, Losses]:
             {},
         ),
         ("(S (NP-SBJ (PRP$ My) (NN $)) ($ $))", "(S (NP (PRP$ my) (NN $)))", {}),
-        ("(S (NP-SBJ (NN A)))", "(S (NP-SBJ (NN a)))", {"function_tags": "keep"}),
         ("(S (PRN (-LRB- -LRB-) (NN x) (-RRB- -RRB-)) (NN y))", "(S (PRN (NN x)) (NN y))", {}),
         ("(S (NP (. .) (`` ``)) (NN y))", "(S (NN y))", {}),
         ("(S (NN eye) (HYPH -) (NN Tracking))", "(S (NN eye) (NN tracking))", {}),
@@ -50,8 +48,6 @@ def prepared(text: str, **switches: Any) -> tuple[str, Losses]:
         ("(S (NP (NN a)) (NN *T*-1) (NN *ICH*-2) (NN *T1*-SB) (NN *hm*))", "(S (NP (NN a)) (NN *hm*))", {}),
         ("( (S (NN a) (NN b)) (. .) )", "(S (NN a) (NN b))", {}),  # a wrapper only once the full stop is gone
         ("( (NP (NN a)) (NN b) )", "( (NP (NN a)) (NN b))", {}),
-        ("(TOP (S (VP (VB a) (NP (NN b)))))", "(TOP (VB a) (NN b))", {"unary": "collapse"}),
-        ("(S (NP (NP (NN a) (NN b))) (NP (NN c)))", "(S (NP (NN a) (NN b)) (NN c))", {"unary": "collapse"}),
     ],
 )
 def test_trees(text: str, written: str, switches: dict[str, Any]) -> None:
@@ -91,8 +87,6 @@ def test_counts() -> None:
     assert losses.tags == {",": 1, ".": 1, "GW": 1}
     assert losses.reasons[TRACES] == 1
     assert losses.reasons[EMPTY_CONSTITUENTS] == 1
-    _, losses = prepared("(S (VP (VB a) (NP (NN b))))", unary="collapse")
-    assert losses.reasons[UNARY] == 2
 
 
 def test_a_tolerant_reader_counts_what_has_no_words() -> None:

@@ -48,7 +48,6 @@ class FilesRequest:
     numbers: Numbers = "N"
     vocabulary: int = opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", 10_000, min=0)
     min_count: int = opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", 0, min=0)
-    unk: bool = flag("--unk", "Write <unk> for words outside the vocabulary, in text and trees.")
     encoding: Encoding = "utf-8"
     quiet: Quiet = False
 
@@ -62,7 +61,6 @@ class FilesRequest:
             numbers=self.numbers,
             vocabulary_size=self.vocabulary,
             min_count=self.min_count,
-            unknown="<unk>" if self.unk else "keep",
         )
 
 
@@ -94,10 +92,6 @@ class TreebankRequest(FilesRequest):
     punctuation: Punctuation = flag("--punctuation", "How it is known and dropped, or keep it.", "tags")
     keep_tags: list[str] | None = opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
     drop_tags: list[str] | None = opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
-    function_tags: Literal["drop", "keep"] = flag("--function-tags", "Of labels such as NP-SBJ-1.", "drop")
-    unary: Literal["keep", "collapse"] = flag(
-        "--unary", "Chains such as (S (VP ...)), with phrases of one word.", "keep"
-    )
 
     def conventions(self, usual_kept: tuple[str, ...] = (), usual_dropped: tuple[str, ...] = ()) -> "Conventions":
         """Return the conventions that are asked for, with a treebank's usual tags if none are named.
@@ -116,8 +110,6 @@ class TreebankRequest(FilesRequest):
             punctuation=self.punctuation,
             keep_tags=kept or (() if dropped else usual_kept),
             drop_tags=dropped or (() if kept else usual_dropped),
-            function_tags=self.function_tags,
-            unary=self.unary,
         )
 
 
@@ -171,7 +163,7 @@ class TextRequest(SharesRequest):
         """Return the conventions that are asked for. Raises InputError for punctuation by tags, which no text has."""
         if self.punctuation == "tags":
             raise InputError("--punctuation tags: plain text has no tags; take characters or keep")
-        return replace(self.common, punctuation=self.punctuation, keep_tags=(), function_tags="keep")
+        return replace(self.common, punctuation=self.punctuation, keep_tags=())
 
 
 @app.command("ptb", short_help="Penn Treebank 3, Wall Street Journal: sections 02-21, 22, 23.")

@@ -25,7 +25,7 @@ FRENCH_PUNCTUATION = ("PONCT", "PUNC")
 _TRACE_WORD = re.compile(r"\*(?:T\d*|ICH|RNR|EXP|PPA|PRO|pro|OP)\*(?:-\S+)?")
 _FEATURES = "##"  # SPMRL writes (NC##number=s|gender=f## word)
 SPACES, FOREIGN, KEPT_WORDS = "white space inside words, now _", "words with other tags", "words"
-WRAPPERS, UNARY, PUNCTUATION = "wrappers without label", "constituents of unary chains", "punctuation by characters"
+WRAPPERS, PUNCTUATION = "wrappers without label", "punctuation by characters"
 SENTENCE_ENDS = f"{EOS} at line ends (training adds it)"
 
 Spans = list[tuple[int, int, str]]
@@ -36,7 +36,7 @@ class Conventions:
     """The switches of preparation; the defaults are those of unsupervised parsing on the Penn Treebank.
 
     `punctuation` tells how it is known: by `keep_tags` or `drop_tags`, by characters (no letter, no digit), or
-    not at all. Labels lose what follows the first - or =, unless `function_tags` is "keep".
+    not at all.
     """
 
     punctuation: Literal["tags", "characters", "keep"] = "tags"
@@ -44,11 +44,8 @@ class Conventions:
     drop_tags: tuple[str, ...] = ()
     lowercase: bool = True
     numbers: Literal["keep", "N"] = "N"
-    function_tags: Literal["drop", "keep"] = "drop"
-    unary: Literal["keep", "collapse"] = "keep"
     vocabulary_size: int = 10_000
     min_count: int = 0
-    unknown: Literal["keep", "<unk>"] = "keep"
 
     def __post_init__(self) -> None:
         if self.punctuation == "tags" and bool(self.keep_tags) == bool(self.drop_tags):
@@ -96,7 +93,7 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
     tags: list[str] = []
     reasons = losses.reasons
     for index, (word, full_tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
-        tag = word_tag(full_tag, conventions)
+        tag = word_tag(full_tag)
         if word[0] == "*" and _TRACE_WORD.fullmatch(word):
             reasons[TRACES] += 1
         elif conventions.keeps(word, tag):
@@ -109,7 +106,7 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
     spans = spans_over(kept, tree.spans)
     reasons[EMPTY_CONSTITUENTS] += len(tree.spans) - len(spans)
     words = prepare_words([tree.words[index] for index in kept], conventions, losses)
-    return SpanTree(tuple(words), tuple(tags), tuple(_labelled(spans, len(kept), conventions, reasons)))
+    return SpanTree(tuple(words), tuple(tags), tuple(_labelled(spans, len(kept), reasons)))
 
 
 def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
@@ -136,34 +133,27 @@ def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses
     return tokens
 
 
-def word_tag(tag: str, conventions: Conventions) -> str:
+def word_tag(tag: str) -> str:
     """Return a leaf's tag without features and function; of alternatives (VBG|NN) the first."""
-    return plain_label(tag, conventions).split("|", 1)[0] or tag
+    return plain_label(tag).split("|", 1)[0] or tag
 
 
-def plain_label(label: str, conventions: Conventions) -> str:
-    """Return a label without morphology and, unless they are kept, function tags and indices: NP-SBJ=2 is NP."""
+def plain_label(label: str) -> str:
+    """Return a label without morphology, function tags and indices: NP-SBJ=2 is NP."""
     if label.isalpha():
         return label
     start = label.find(_FEATURES, 1)
     if start > 0:
         label = label[:start]
-    if conventions.function_tags == "keep" or label.startswith("-"):
+    if label.startswith("-"):
         return label
     cut = [place for sign in "-=" if (place := label.find(sign, 1)) > 0]
     return label[: min(cut)] if cut else label
 
 
-def _labelled(spans: Spans, n: int, conventions: Conventions, reasons: Counter[str]) -> Spans:
-    """Return the tree with plain labels, no unlabelled wrapper, and unary chains if they are wanted."""
+def _labelled(spans: Spans, n: int, reasons: Counter[str]) -> Spans:
+    """Return the tree with plain labels and without an unlabelled wrapper."""
     while spans and spans[0][2] == "" and (n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))):
         del spans[0]
         reasons[WRAPPERS] += 1
-    named = [(i, j, plain_label(label, conventions)) for i, j, label in spans]
-    if conventions.unary == "keep":
-        return named
-    # Of a chain the outermost label stays; a phrase over one word goes, unless it is the whole sentence.
-    single = [span for at, span in enumerate(named) if at == 0 or span[:2] != named[at - 1][:2]]
-    single = [span for at, span in enumerate(single) if at == 0 or span[1] - span[0] > 1]
-    reasons[UNARY] += len(named) - len(single)
-    return single
+    return [(i, j, plain_label(label)) for i, j, label in spans]

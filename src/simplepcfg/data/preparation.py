@@ -14,7 +14,7 @@ from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
 from simplepcfg.data.formats import refuse_other_formats
 from simplepcfg.data.languages import ENGLISH, splitter
-from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
+from simplepcfg.data.prepared_folder import new_folder, write_toml
 from simplepcfg.data.raw_text import sentences_of_lines
 from simplepcfg.data.readers import UTF8, words_of_text
 from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source, read_lines, without_sgml
@@ -91,10 +91,6 @@ def prepare(job: Job, out: Path) -> Prepared:
         vocabulary = Vocabulary.from_counts(counts, size, conventions.min_count)
         remark = None if conventions.min_count else held_out_words_remark(counts, vocabulary, size)
         vocabulary.save(unfinished / "vocabulary.txt")
-        if conventions.unknown != "keep":
-            losses.reasons[f"words outside the vocabulary, now {conventions.unknown}"] = replace_rare(
-                unfinished, vocabulary
-            )
         done = Prepared(
             folder=out,
             splits=splits,
@@ -230,7 +226,7 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
     conventions = job.conventions.as_table()
     is_text = job.kind == "text"
     if is_text:
-        for name in ("keep_tags", "drop_tags", "function_tags", "unary"):
+        for name in ("keep_tags", "drop_tags"):
             del conventions[name]
     return {
         "treebank": job.kind,
