@@ -2,12 +2,14 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 # Tests start hundreds of processes that import the package: let them keep its bytecode, whatever the shell says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 OPT_IN = ("gpu", "slow", "browser", "peer")
 # Started first where several processes share the files, so that none is left with a long one at the end.

@@ -14,7 +14,6 @@ from simplepcfg.cli import score
 from simplepcfg.cli.main import run as run_command
 from simplepcfg.errors import NumericalError, ResourceError
 from simplepcfg.inference.run import Run
-from tiny_runs import make_tiny_run
 
 COMMANDS = ["demo", "train", "evaluate", "parse", "score", "complete"]
 
@@ -108,15 +107,6 @@ def test_python_m_and_version() -> None:
     assert (result.returncode, result.stdout.strip()) == (0, f"simplepcfg {simplepcfg.__version__}")
 
 
-def test_a_closed_pipe_is_quiet(tiny_run: Path, tmp_path: Path) -> None:
-    text = tmp_path / "many.txt"
-    text.write_text("the dog sees a cat\n" * 8_000)
-    script = f"'{sys.executable}' -m simplepcfg score '{tiny_run}' '{text}' --quiet | head -1"
-    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)
-    assert len(result.stdout.splitlines()) == 1
-    assert result.stderr == ""
-
-
 def test_a_closed_pipe_under_a_table(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are drawn by rich, which would leave with an exit code of its own."""
     from rich.console import Console
@@ -149,24 +139,6 @@ def test_ops_and_models_need_torch_alone() -> None:
 def test_the_command_line_starts_without_torch() -> None:
     source = "import sys, simplepcfg.cli.main; assert not {'torch', 'nltk', 'rich'} & sys.modules.keys()"
     assert python("-c", source).returncode == 0
-
-
-def test_words_are_found_without_nltk(tmp_path: Path) -> None:
-    """Importing nltk loads what it finds installed, scipy and scikit-learn: up to seconds of start-up."""
-    run = make_tiny_run(tmp_path / "run", "data.tokenize=true")
-    table, text = tmp_path / "items.tsv", tmp_path / "text.txt"
-    table.write_text("item\tzone\tsentence\tword\n1\t1\t1\tThe\n1\t2\t1\tdog\n1\t3\t1\tdoesn't.\n")
-    text.write_text("The dog doesn't.\n")
-    source = (
-        "import sys, simplepcfg\n"
-        "from simplepcfg.cli.main import run\n"
-        "model, table, text = sys.argv[1:]\n"
-        "for arguments in (['score', model, table, '--regions'], ['parse', model, text], ['score', model, text]):\n"
-        "    assert run(arguments) == 0, arguments\n"
-        "    assert 'torch' in sys.modules and 'nltk' not in sys.modules, arguments\n"
-    )
-    result = python("-c", source, str(run), str(table), str(text))
-    assert result.returncode == 0, result.stderr
 
 
 INTERRUPTING = """

@@ -42,7 +42,7 @@ def toy_sentences(rng: random.Random, count: int) -> list[str]:
         words = ["the", rng.choice(nouns)]
         for _ in range(rng.randint(0, 2)):
             words += [rng.choice(verbs), "the", rng.choice(nouns)]
-        lines.append(" ".join(words[: rng.randint(1, 9)]))
+        lines.append(" ".join(words[: min(rng.randint(1, 9), 5)]))
     return lines
 
 

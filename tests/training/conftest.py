@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -41,3 +42,9 @@ def whole(make_config: MakeConfig, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "whole")
     train(make_config(), folder.path)
     return folder
+
+
+@pytest.fixture
+def finished(whole: RunFolder, tmp_path: Path) -> RunFolder:
+    """A copy of the undisturbed run, in `tmp_path / "run"`, to be written to."""
+    return RunFolder(Path(copytree(whole.path, tmp_path / "run")))

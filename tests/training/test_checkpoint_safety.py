@@ -29,12 +29,23 @@ class Crash(BaseException):
     """Stands for the end of the process."""
 
 
+BRIEF = ("training.epochs=2", "training.batch_size=16", "training.checkpoint_steps=1")  # few steps, many checkpoints
+
+
+@pytest.fixture(scope="module")
+def brief(make_config, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """An undisturbed run of few steps; not to be written to."""
+    folder = RunFolder(tmp_path_factory.mktemp("brief") / "whole")
+    train(make_config(*BRIEF), folder.path)
+    return folder
+
+
 @pytest.mark.parametrize("function", ["fsync", "replace"])
 @pytest.mark.parametrize("call", [1, 4, 5, 6, 9, 10, 11, 12])
 def test_crash_in_any_write_then_resume(
-    make_config, whole, tmp_path: Path, monkeypatch, function: str, call: int
+    make_config, brief, tmp_path: Path, monkeypatch, function: str, call: int
 ) -> None:
-    config, broken = make_config(), RunFolder(tmp_path / "broken")
+    config, broken = make_config(*BRIEF), RunFolder(tmp_path / "broken")
     original, count = getattr(os, function), 0
 
     def fail_once(*arguments):
@@ -50,11 +61,11 @@ def test_crash_in_any_write_then_resume(
     monkeypatch.undo()
     begun = broken.config.exists()
     train(config, broken.path, resume=begun)
-    assert differences(whole, broken) == []
+    assert differences(brief, broken) == []
 
 
-def test_crash_between_checkpoint_and_model(make_config, whole, tmp_path: Path, monkeypatch) -> None:
-    config, broken = make_config(), RunFolder(tmp_path / "broken")
+def test_crash_between_checkpoint_and_model(make_config, brief, tmp_path: Path, monkeypatch) -> None:
+    config, broken = make_config(*BRIEF), RunFolder(tmp_path / "broken")
     original = Checkpoint.save_best
 
     def fail_in_the_last_epoch(self: Checkpoint, path: Path, *given: object) -> None:
@@ -68,7 +79,7 @@ def test_crash_between_checkpoint_and_model(make_config, whole, tmp_path: Path, 
     monkeypatch.undo()
     assert load_run(broken.path, "cpu").best["epoch"] == config.training.epochs - 1
     train(None, broken.path, resume=True)
-    assert differences(whole, broken) == []
+    assert differences(brief, broken) == []
 
 
 def full_disk(*_: object) -> None:
@@ -180,8 +191,8 @@ def test_old_file_stands_and_nothing_is_left_over(tmp_path: Path, monkeypatch) -
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_full_disk_leaves_the_last_checkpoint(make_config, whole, tmp_path: Path, monkeypatch) -> None:
-    config, broken = make_config(), RunFolder(tmp_path / "broken")
+def test_full_disk_leaves_the_last_checkpoint(make_config, brief, tmp_path: Path, monkeypatch) -> None:
+    config, broken = make_config(*BRIEF), RunFolder(tmp_path / "broken")
     checkpoints = 0
 
     class FullDisk:
@@ -213,11 +224,10 @@ def test_full_disk_leaves_the_last_checkpoint(make_config, whole, tmp_path: Path
     monkeypatch.undo()
     assert leftovers(broken.path) == []
     train(None, broken.path, resume=True)
-    assert differences(whole, broken) == []
+    assert differences(brief, broken) == []
 
 
-def test_leftovers_of_a_killed_process_go_on_resume(make_config, tmp_path: Path) -> None:
-    train(make_config("training.epochs=1"), tmp_path / "run")
+def test_leftovers_of_a_killed_process_go_on_resume(finished, tmp_path: Path) -> None:
     (tmp_path / "run" / f"checkpoint.safetensors{TEMPORARY_SUFFIX}").write_bytes(b"half")
     (tmp_path / "run" / f"vocabulary.txt.123-0{TEMPORARY_SUFFIX}").write_bytes(b"half")
     (tmp_path / "run" / "notes.txt").write_text("mine", "utf-8")

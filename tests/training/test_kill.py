@@ -49,7 +49,7 @@ def assert_all_equal(outcomes: list[dict]) -> None:
 def driven(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     """One process for both tests: what it imports takes longer than a run."""
     taught = ["marginals:5", "half:6", "replaced:14"]
-    return drive(tmp_path_factory.mktemp("killed"), (0, ["half:4", "replace:1", "replaced:5"]), (2, taught))
+    return drive(tmp_path_factory.mktemp("killed"), (0, ["half:4", "replace:1"]), (1, taught))
 
 
 def test_kill_at_a_few_moments(driven: list[dict]) -> None:
