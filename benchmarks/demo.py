@@ -19,10 +19,10 @@ from simplepcfg.cli.demo import TEST, with_builtin_text
 from simplepcfg.data.readers import read_trees
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.treebank import Treebank
-from simplepcfg.evaluation.true_grammar import true_log_probability
 from simplepcfg.inference.run import load
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.training import train
+from true_grammar import true_log_probability
 
 RESULTS = Path(__file__).parent / "results" / "demo.csv"
 TRIVIAL = ("left-branching", "right-branching", "random")

@@ -80,6 +80,6 @@ def test_another_run_is_left_alone(call: Call, tiny_run: Path) -> None:
     assert "not the demo" in result.err
 
 
-def test_train_demo_takes_the_built_in_text(call: Call) -> None:
-    assert call("train", "demo", "--out", "d").code == 0
-    assert Path("d/train.txt").read_text().count("\n") == 100
+def test_train_demo_wants_a_text(call: Call) -> None:
+    result = call("train", "demo", "--out", "d")
+    assert (result.code, "give --train FILE" in result.err) == (2, True)

@@ -79,7 +79,6 @@ def test_a_resume_that_is_refused_changes_nothing(call: Call, copy: Path, tmp_pa
         (["evaluate", "RUN", "TREES", "--interval", "--seed", str(2**64)], "--seed"),
         (["prepare", "brackets", "TREES", "--out", "p", "--split", "1e308,1e308,1e308"], "give three shares"),
         (["demo", "--device", "gpu", "--out", "dx"], "gpu"),
-        (["train", "demo", "--device", "gpu", "--out", "dx"], "gpu"),
         (
             ["train", "sn-pcfg-small", "--train", "TEXT", "--out", "dx", "--set", "training.branching_bias=1e300"],
             "1e+300",

@@ -1,4 +1,4 @@
-"""Perplexity: its two conventions, what is left out, and the baselines that need no model."""
+"""Perplexity: its two conventions, and what is left out."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
+from simplepcfg.evaluation.perplexity import perplexity
 
 
 @pytest.mark.parametrize(("eos", "tokens"), [(False, 3 + 5), (True, 2 + 4)])
@@ -38,22 +38,5 @@ def test_nan_and_mismatch() -> None:
         perplexity([0.0, 0.0], [2], True)
 
 
-@pytest.mark.parametrize("eos", [False, True])
-def test_uniform_perplexity_is_the_number_of_symbols(eos: bool) -> None:
-    lengths = [2, 5, 9]
-    report = perplexity(uniform_log_likelihood(lengths, 51, eos), lengths, eos)
-    assert report.perplexity == pytest.approx(50 if eos else 51)
-
-
-def test_unigram_counts_by_hand() -> None:
-    # Without <eos>, ids 1, 2, 3 and the end have smoothed counts 1 + 0, 1 + 3, 1 + 1, 1 + 2 of 10.
-    found = unigram_log_likelihood([[2, 2], [2, 3]], [[2, 3], [1]], vocabulary_size=4, eos=False)
-    expected = [math.log(0.4 * 0.2 * 0.3), math.log(0.1 * 0.3)]
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
-    found = unigram_log_likelihood([[2, 2], [2, 3]], [[2, 3]], vocabulary_size=4, eos=True)
-    torch.testing.assert_close(found, torch.tensor([math.log(4 / 7 * 2 / 7)], dtype=torch.float64))
-
-
 def test_no_sentences() -> None:
-    assert unigram_log_likelihood([[2]], [], 3, True).shape == (0,)
     assert math.isnan(perplexity([], [], True).perplexity)

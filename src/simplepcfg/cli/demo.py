@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simplepcfg.data.trees import SpanTree
+    from simplepcfg.evaluation.perplexity import PerplexityReport
     from simplepcfg.evaluation.report import EvaluationReport
     from simplepcfg.evaluation.treebank import Treebank
     from simplepcfg.inference.run import Run
@@ -26,6 +27,8 @@ CONFIG = "demo"
 # The built-in treebank as files in the run's folder, so that whatever the demo prints can be pasted.
 TRAIN, VALID, TEST = "train.txt", "valid.txt", "test.trees"
 SIZES = {TRAIN: (8000, 1), VALID: (500, 2), TEST: (500, 3)}  # sentences and seed: independent draws from one grammar
+# On the test trees above: of the grammar that they were drawn from, and of words by their counts in the training text.
+TRUE_PERPLEXITY, OF_WORDS = 32.86, {"unigram": 163.83, "uniform": 422.0}
 DRAWN = 3
 DRAWN_LENGTHS = range(5, 9)
 
@@ -53,7 +56,8 @@ def command(
     treebank = Treebank(read_trees(out / TEST), run.preprocessing)
     induced = run.evaluate_treebank(treebank, "SN-PCFG")
     console = results_console()
-    console.print(perplexity_table(run, treebank, induced))
+    assert induced.perplexity is not None
+    console.print(perplexity_table(induced.perplexity))
     console.print(f1_table([induced, *(treebank.baseline(name) for name in BASELINES)]))
     write_lines([*drawings(run, treebank), *next_commands(out)])
 
@@ -83,13 +87,13 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
         train(None, out, resume=True, device=device, reporter=make_reporter(quiet))
 
 
-def with_builtin_text(config: "RunConfig", folder: Path, write: bool = True) -> "RunConfig":
+def with_builtin_text(config: "RunConfig", folder: Path) -> "RunConfig":
     """Return the configuration with files of the built-in treebank as its text; write those that the folder lacks."""
     from simplepcfg.data.synthetic_grammar import generate_treebank
     from simplepcfg.files import write_text
 
     for name, size in SIZES.items():
-        if write and not (folder / name).exists():
+        if not (folder / name).exists():
             folder.mkdir(parents=True, exist_ok=True)
             trees = generate_treebank(*size)
             lines = (tree.to_brackets() if name == TEST else " ".join(tree.words) for tree in trees)
@@ -108,32 +112,14 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
     return state.ended_by(config.training) is not None
 
 
-def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":
+def perplexity_table(induced: "PerplexityReport") -> "Table":
     """Return a table of perplexities: the learned grammar between the true one, which is best, and word counts."""
-    from simplepcfg.data.tokens import read_tokens
-    from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
     from simplepcfg.evaluation.rendering import rich_grid
-    from simplepcfg.evaluation.true_grammar import true_log_probability
 
-    assert induced.perplexity is not None
-    assert run.directory is not None
-    eos, size = run.preprocessing.eos, len(run.vocabulary)
-    tokens = [item.tokens for item in treebank.prepared]
-    lengths = [len(item) for item in tokens]
-    encode = run.vocabulary.encode
-    training = (encode(item) for item in read_tokens(run.directory / TRAIN, run.preprocessing))
-    unigram = unigram_log_likelihood(training, [encode(item) for item in tokens], size, eos)
-    true = true_log_probability([tree.words for tree in treebank.original])
-    rows = [
-        ("true grammar", perplexity(true, lengths, eos)),
-        ("SN-PCFG, learned", induced.perplexity),
-        ("unigram", perplexity(unigram, lengths, eos)),
-        ("uniform", perplexity(uniform_log_likelihood(lengths, size, eos), lengths, eos)),
-    ]
-    cells = [(name, f"{report.perplexity:.2f}") for name, report in rows]
-    caption = f"over {rows[0][1].tokens:,} tokens: {rows[0][1].convention}"
-    title = "held-out perplexity (lower is better)"
-    return rich_grid(["", "perplexity per token"], cells, title, caption=caption)
+    values = {"true grammar": TRUE_PERPLEXITY, "SN-PCFG, learned": induced.perplexity, **OF_WORDS}
+    cells = [(name, f"{value:.2f}") for name, value in values.items()]
+    caption = f"over {induced.tokens:,} tokens: {induced.convention}"
+    return rich_grid(["", "perplexity per token"], cells, "held-out perplexity (lower is better)", caption=caption)
 
 
 def f1_table(reports: list["EvaluationReport"]) -> "Table":

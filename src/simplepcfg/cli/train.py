@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from simplepcfg.training.start import TrainingResult
 
 SUMMARY = "Learn a grammar from text."
-DEMO = "demo"
 RAW_SETTINGS = ["data.raw=true", "data.tokenize=true"]
 OPTION_OF = {"data.train": "--train", "data.valid": "--valid", "seed": "--seed", "training.device": "--device"}
 
@@ -225,23 +224,9 @@ def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfi
         raise InputError(f"{error}; {advice}") from None
     named = "name" in chosen.model_fields_set
     folder = request.out if request.out is not None else default_folder(chosen.name if named else Path(config).stem)
-    if chosen.data.train is not None:
-        return chosen, folder
-    if config != DEMO:
+    if chosen.data.train is None:
         raise InputError(f"{config} names no training text; give --train FILE")
-    return _with_builtin_text(chosen, folder, request.device), folder
-
-
-def _with_builtin_text(config: "RunConfig", folder: Path, device: str) -> "RunConfig":
-    """Write the built-in treebank into the folder of a run, and return the configuration with it as its text."""
-    from simplepcfg.cli.demo import with_builtin_text
-    from simplepcfg.runs.device import resolve_device
-    from simplepcfg.runs.run_folder import RunFolder
-
-    if not is_follower():  # those wait for the first, which writes it before it joins them
-        RunFolder(folder).refuse_if_taken()
-        resolve_device(config.training.device if device == "auto" else device)  # before anything is written
-    return with_builtin_text(config, folder, write=not is_follower())
+    return chosen, folder
 
 
 def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:

@@ -1,7 +1,7 @@
-"""Perplexity with its denominator, and two baseline language models."""
+"""Perplexity with its denominator."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -121,37 +121,6 @@ def perplexity(
     result = math.inf if impossible else _exp(-total / tokens) if tokens else math.nan
     shares = map(SentenceLikelihood, places, values.tolist(), events.tolist())
     return PerplexityReport(total, tokens, result, len(sizes), one_word, impossible, eos, tuple(shares))
-
-
-def unigram_log_likelihood(
-    train: Iterable[Sequence[int]], sentences: Iterable[Sequence[int]], vocabulary_size: int, eos: bool
-) -> torch.Tensor:
-    """Return the log-likelihood (nats) [S] of each sentence under add-one smoothed word frequencies of `train`.
-
-    Ids 1 … vocabulary_size − 1 take part (0 is padding, 1 the unknown word). Without `eos` the end of a
-    sentence is one more symbol, counted once for each training sentence, so that this is a distribution over
-    sentences as a grammar is.
-    """
-    end = vocabulary_size
-    counts = torch.ones(vocabulary_size + 1, dtype=torch.float64)
-    counts[0] = 0.0
-    counts[end] = 0.0 if eos else 1.0
-    for sentence in train:
-        ids = torch.as_tensor([*sentence] if eos else [*sentence, end], dtype=torch.int64)
-        counts += torch.bincount(ids, minlength=vocabulary_size + 1)
-    log_probability = (counts / counts.sum()).log()
-    totals = [
-        log_probability[torch.as_tensor([*sentence] if eos else [*sentence, end], dtype=torch.int64)].sum()
-        for sentence in sentences
-    ]
-    return torch.stack(totals) if totals else torch.zeros(0, dtype=torch.float64)
-
-
-def uniform_log_likelihood(lengths: Sequence[int], vocabulary_size: int, eos: bool) -> torch.Tensor:
-    """Return the log-likelihood (nats) [S] if all words (and, without `eos`, the end) are equally likely."""
-    symbols = vocabulary_size - 1 + (0 if eos else 1)
-    events = torch.as_tensor(lengths, dtype=torch.float64) + (0 if eos else 1)
-    return -events * math.log(symbols)
 
 
 def _exp(value: float) -> float:

@@ -1,14 +1,16 @@
 """Exact probabilities under the hand-written grammar, against plain recursion, counting and sampling."""
 
 import math
+from collections import Counter
 from functools import cache
 from itertools import islice, product
 
 import pytest
 import torch
 
+from simplepcfg.cli import demo
 from simplepcfg.data.synthetic_grammar import Rule, SyntheticGrammar, generate_treebank, generate_trees, the_grammar
-from simplepcfg.evaluation.true_grammar import true_log_probability
+from true_grammar import true_log_probability
 
 SHORT = [
     "dogs laughed",
@@ -126,3 +128,14 @@ def test_every_generated_sentence_is_possible_and_the_treebank_is_not_trivial() 
     assert 30 <= perplexity <= 60
     # The convention that counts the sentence's end as one more word is kept above 30 too.
     assert perplexity ** (words / (words + len(sentences))) >= 30
+
+
+def test_the_perplexities_that_the_demo_shows() -> None:
+    train, test = ([tree.words for tree in generate_treebank(*demo.SIZES[name])] for name in (demo.TRAIN, demo.TEST))
+    events = sum(len(words) + 1 for words in test)
+    assert math.exp(-float(true_log_probability(test).sum()) / events) == pytest.approx(demo.TRUE_PERPLEXITY, abs=0.01)
+    counts = Counter(word for words in train for word in (*words, ""))  # "" is the end
+    total, symbols = counts.total() + len(counts) + 1, len(counts) + 1  # one more is <unk>
+    logs = [math.log((counts[word] + 1) / total) for words in test for word in (*words, "")]
+    assert math.exp(-sum(logs) / events) == pytest.approx(demo.OF_WORDS["unigram"], abs=0.01)
+    assert symbols == demo.OF_WORDS["uniform"]
