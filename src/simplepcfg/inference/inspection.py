@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import torch
-from torch import Tensor
-
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.evaluation import labels_of
@@ -17,16 +14,14 @@ from simplepcfg.inference.symbol_counts import (
     expected_uses,
     own_text,
     shown_grammar,
-    top_words,
     usage,
     uses_in,
     words_and_examples,
 )
-from simplepcfg.inference.symbol_report import Child, SymbolReport, SymbolUse, Weighted
+from simplepcfg.inference.symbol_guide import SymbolGuide
+from simplepcfg.inference.symbol_report import SymbolReport, SymbolUse, Weighted
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.progress import stage
-
-WORDS_AT_ONCE = 256
 
 
 def describe_symbols(
@@ -69,7 +64,7 @@ def _describe(
         nonterminals, preterminals = (OWN_SENTENCES * uses for uses in expected_uses(grammar))
     chosen = nonterminals.topk(min(top, len(nonterminals))).indices
     chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
-    names = _Names(run, chosen_tags)
+    guide = SymbolGuide(run)
     if tokens is None:
         words_below: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
     else:
@@ -86,8 +81,8 @@ def _describe(
                 f"NT-{symbol}",
                 float(nonterminals[symbol]),
                 float(nonterminals[symbol] / nonterminals.sum()),
-                names.children(left[symbol]),
-                names.children(right[symbol]),
+                guide.children(left[symbol]),
+                guide.children(right[symbol]),
                 words,
                 examples,
                 gold.get(f"NT-{symbol}"),
@@ -101,11 +96,11 @@ def _describe(
                 float(preterminals[tag] / preterminals.sum()),
                 [],
                 [],
-                names.emitted[k],
+                guide.words(tag, 10),
                 [],
                 gold.get(f"T-{tag}"),
             )
-            for k, tag in enumerate(chosen_tags.tolist())
+            for tag in chosen_tags.tolist()
         ],
     )
 
@@ -119,35 +114,3 @@ def _gold_labels(run: TrainedModel, items: Sequence[Sentence], tokens: Sequence[
     if report is None:
         return {}
     return {**report.phrases.best(), **(report.tags.best() if report.tags else {})}
-
-
-class _Names:
-    """Words of preterminals, found in one pass over the vocabulary without a table of size P × V."""
-
-    def __init__(self, run: TrainedModel, tags: Tensor) -> None:
-        vocabulary = run.vocabulary.words
-        chosen = tags.to(run.device)
-        ids = torch.arange(1, len(vocabulary), device=run.device)
-        best: Tensor | None = None
-        parts = []
-        with torch.no_grad():
-            for chunk in ids.split(WORDS_AT_ONCE):
-                logs = run.grammar.emissions.log_probabilities(chunk[None])[0]  # [words, P]
-                parts.append(logs[:, chosen].exp().cpu())
-                value, where = logs.max(0)
-                here = torch.stack([value.double(), chunk[where].double()])
-                best = here if best is None else torch.where(here[0] > best[0], here, best)
-        assert best is not None
-        self.first_word = [vocabulary[i] for i in best[1].long().tolist()]
-        table = torch.cat([torch.zeros(1, len(tags)), *parts])  # row 0 is padding
-        self.emitted = [top_words(run, table[:, k], 10) for k in range(len(tags))]
-
-    def children(self, rules: Tensor, most: int = 5) -> list[Child]:
-        """Return the likeliest children of one parent on one side; a preterminal has its likeliest word."""
-        states = len(rules) - len(self.first_word)
-        values, indices = rules.detach().topk(min(most, len(rules)))
-        return [
-            Child(f"NT-{k}", value) if k < states else Child(f"T-{k - states}", value, self.first_word[k - states])
-            for value, k in zip(values.tolist(), indices.tolist(), strict=True)
-            if value > 0
-        ]

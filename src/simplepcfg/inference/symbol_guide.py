@@ -58,9 +58,9 @@ class SymbolGuide:
             )
         index = int(match[2])
         if match[1] == "T":
-            return SymbolDescription(symbol, [], [], self._words(index, most))
+            return SymbolDescription(symbol, [], [], self.words(index, most))
         return SymbolDescription(
-            symbol, self._children(self._left[index]), self._children(self._right[index]), self._below(index, most)
+            symbol, self.children(self._left[index]), self.children(self._right[index]), self._below(index, most)
         )
 
     def name(self, symbol: str) -> str:
@@ -75,7 +75,7 @@ class SymbolGuide:
             return symbol
         index = int(match[2])
         if match[1] == "T":
-            return "/".join([word for word, _ in self._words(index, 3) if word != UNK][:2]) or symbol
+            return "/".join([word for word, _ in self.words(index, 3) if word != UNK][:2]) or symbol
         return f"{self._outermost(self._left, index)} … {self._outermost(self._right, index)}"
 
     def _outermost(self, rules: Tensor, symbol: int) -> str:
@@ -88,15 +88,17 @@ class SymbolGuide:
                 break
             symbol = child
         tag = int(rules[symbol, states:].argmax())  # at the end of a circle too
-        return next((word for word, _ in self._words(tag, 2) if word != UNK), UNK)
+        return next((word for word, _ in self.words(tag, 2) if word != UNK), UNK)
 
-    def _words(self, tag: int, most: int) -> list[Weighted]:
+    def words(self, tag: int, most: int) -> list[Weighted]:
+        """Return the likeliest words of a preterminal, at most 20, with their probabilities."""
         pairs = zip(self._ids[tag, :most].tolist(), self._shares[tag, :most].tolist(), strict=True)
         return [(self._vocabulary[word], share) for word, share in pairs if share > 0]
 
-    def _children(self, rules: Tensor, most: int = 5) -> list[Child]:
+    def children(self, rules: Tensor, most: int = 5) -> list[Child]:
+        """Return the likeliest children of one parent on one side; a preterminal has its likeliest word."""
         states = self._left.shape[0]
-        values, indices = rules.topk(min(most, len(rules)))
+        values, indices = rules.detach().topk(min(most, len(rules)))
         return [
             Child(f"NT-{k}", value)
             if k < states
