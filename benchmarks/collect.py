@@ -18,8 +18,14 @@ from statistics import mean
 from typing import Any
 
 from benchmarking.report import append_rows
-from simplepcfg.linguistics.published_suites import SUITES
 
+SUITES = frozenset(  # 16 of the 31 whose scores are published (Hu et al. 2020)
+    {
+        *("center_embed_mod", "cleft", "fgd_hierarchy", "fgd_subject", "mvrr", "npi_src_any", "npi_src_ever"),
+        *("npz_ambig", "npz_ambig_mod", "number_orc", "number_prep", "reflexive_orc_masc", "reflexive_prep_masc"),
+        *("reflexive_src_fem", "subordination_orc-orc", "subordination_pp-pp"),
+    }
+)
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = {
     "trees": (

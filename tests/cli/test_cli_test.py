@@ -12,7 +12,6 @@ from rich.console import Console
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
-from simplepcfg.linguistics.published_suites import SUITES
 from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
 from tiny_runs import tiny_sentences
 
@@ -87,25 +86,6 @@ def test_suites(call: Call, tiny_run: Path, suite: Path) -> None:
     assert sees is not None
     assert the is not None
     assert row["correct"] == (sees < the)
-
-
-def test_published_scores_stand_beside_the_same_mean(call: Call, tiny_run: Path, suite: Path, tmp_path: Path) -> None:
-    value, folder = json.loads(suite.read_text()), tmp_path / "suites"
-    folder.mkdir()
-    names = [*sorted(SUITES), "fgd-embed4"]
-    for number, name in enumerate(names):
-        formula = "(2;%a%) < (2;%b%)" if number % 2 else "(2;%a%) > (2;%b%)"
-        prediction = [{"type": "formula", "formula": formula}]
-        (folder / f"{name}.json").write_text(
-            json.dumps(value | {"meta": {"name": name, "metric": "sum"}, "predictions": prediction})
-        )
-    lines = call("test", "syntaxgym", tiny_run, folder).lines
-    start = next(number for number, line in enumerate(lines) if "16 suites with published scores" in line)
-    assert next(line for line in lines[start:] if str(tiny_run) in line).split()[-1] == "50.0"
-    assert next(line for line in lines[start:] if " LSTM" in line).split()[1:] == ["30.1", "33.8", "33.3", "35.3"]
-    assert "published" not in call("test", "syntaxgym", tiny_run, folder, "--json", "-").out
-    (folder / "mvrr.json").unlink()
-    assert "published" not in call("test", "syntaxgym", tiny_run, folder).out
 
 
 @pytest.mark.parametrize("kind", ["minimal-pairs", "syntaxgym"])

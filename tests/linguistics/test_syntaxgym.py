@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simplepcfg.errors import InputError
+from simplepcfg.linguistics.accuracy import Accuracy, Judgement, accuracy_of_set, with_means
 from simplepcfg.linguistics.regions import region_surprisals, tokenise_regions
 from simplepcfg.linguistics.syntaxgym import evaluate_suites, read_suite
 from toy_word_models import UnigramModel
@@ -127,3 +128,11 @@ def test_what_is_refused(tmp_path: Path, value: Any, message: str) -> None:
         read_suite(written(tmp_path, value))
     assert "suite.json" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_known_items_are_averaged_as_all_items_are() -> None:
+    def of(group: str, correct: bool) -> Accuracy:
+        return accuracy_of_set("m", group, [Judgement(correct, False, False)], group)
+
+    *_, mean = with_means([of("a", True), of("a", True), of("b", False)], over_groups=True)
+    assert mean.accuracy == mean.known_accuracy == 0.5

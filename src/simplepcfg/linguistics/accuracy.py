@@ -117,7 +117,8 @@ def _mean(units: Sequence[Sequence[Accuracy]], level: str, name: str) -> Accurac
     halves = (max(item.high - item.low for item in unit) / 2 for unit in units)
     half = math.sqrt(sum(width**2 for width in halves)) / len(means)
     members = [item for unit in units for item in unit]
-    known = [item.known_accuracy for item in members if item.known_accuracy is not None]
+    by_unit = [[item.known_accuracy for item in unit if item.known_accuracy is not None] for unit in units]
+    known = [sum(each) / len(each) for each in by_unit if each]
     items, unknown = sum(item.items for item in members), sum(item.unknown_items for item in members)
     return Accuracy(
         model=members[0].model,
