@@ -9,11 +9,7 @@ from starlette.testclient import TestClient
 import simplepcfg
 from simplepcfg.inference.run import Run
 from simplepcfg.serving.app import make_app
-from simplepcfg.serving.limits import Limits
 from tiny_runs import make_tiny_run
-
-# What tests ask in a second is more than a person does.
-PATIENT = Limits(requests_a_second=1e6, burst=10**6)
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +29,6 @@ def run(folder: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def client(run: Run) -> Iterator[TestClient]:
-    app = make_app({"tiny": run, "other": run}, PATIENT, workers=2)
+    app = make_app({"tiny": run, "other": run}, workers=2)
     with TestClient(app, base_url="http://127.0.0.1:8000", raise_server_exceptions=False) as client:
         yield client

@@ -16,7 +16,6 @@ def command(
     host: str = opt("--host", "ADDRESS", "Where to listen; beyond this machine: 0.0.0.0.", "127.0.0.1"),
     port: int = opt("--port", "N", "Where to listen; 0 takes any free one.", 8000, min=0, max=65535),
     max_words: int = opt("--max-words", "N", "The longest sentence that is answered.", 80, min=2, max=1000),
-    rate: float = opt("--rate", "N", "Requests a second of one client, on average.", 50.0, min=0.1),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -49,9 +48,8 @@ def command(
     for name in names:
         refuse_baseline(name, "answers to serve")
     loaded = unique_names([load(name, device) for name in names])
-    limits = Limits(words=max_words, requests_a_second=rate, burst=max(200, int(4 * rate)))
     local = host in LOCAL_NAMES
-    app = make_app(loaded, limits, names=LOCAL_NAMES if local else None)
+    app = make_app(loaded, Limits(words=max_words), names=LOCAL_NAMES if local else None)
     if not local:
         note(f"listening on {host}: whoever reaches this machine can ask these runs", quiet)
     listener = _listen(host, port)

@@ -25,7 +25,7 @@ from simplepcfg.files import Record
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import run_facts, sample_parses
 from simplepcfg.runs.history import read_history
-from simplepcfg.serving.limits import Limits, RateLimiter
+from simplepcfg.serving.limits import Limits
 from simplepcfg.serving.messages import ErrorReply, MomentReply, RunReply, RunsReply
 from simplepcfg.serving.questions import QUESTIONS, Question, questions_of
 from simplepcfg.version import __version__
@@ -50,7 +50,6 @@ _ERRORS = {
     "404": "There is no such run.",
     "413": "The body is too large.",
     "415": "The body is not sent as application/json.",
-    "429": "Too many requests; wait for the seconds of Retry-After.",
     "503": "Too many requests are waiting, or too little memory is left.",
 }
 
@@ -70,7 +69,6 @@ class _Service:
 
     def __init__(self, runs: Mapping[str, Run], limits: Limits, names: frozenset[str] | None, workers: int) -> None:
         self.runs, self.limits, self.names = dict(runs), limits, names
-        self._rate = RateLimiter(limits.requests_a_second, limits.burst)
         self._workers = workers
         self._threads: dict[bool, anyio.CapacityLimiter] = {}
         self._waiting = 0
@@ -108,9 +106,6 @@ class _Service:
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
             raise _Refused(403, "the request comes from a page of another site; open this server's own")
-        wait = self._rate.wait_seconds(request.client.host if request.client else "")
-        if wait:
-            raise _Refused(429, "too many requests; wait a little", {"Retry-After": str(int(wait) + 1)})
 
     async def list_runs(self, request: Request) -> Response:
         """GET /api/runs."""
