@@ -137,10 +137,3 @@ def test_computed_once_but_with_gradients_where_they_are_wanted() -> None:
     assert grammar.log_partition(WORDS, LENGTHS).requires_grad
     with torch.no_grad():
         assert grammar.to_simple() is simple
-
-
-def test_divergence_over_trees() -> None:
-    one, other = rank_grammar(2), rank_grammar(3, seed=1)
-    found = one.tree_kl_divergence(other, WORDS, LENGTHS)
-    assert (found[:2] > 0).all()
-    torch.testing.assert_close(one.tree_kl_divergence(one, WORDS, LENGTHS), torch.zeros(3, dtype=torch.float64))

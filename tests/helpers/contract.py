@@ -39,8 +39,6 @@ QUESTIONS: dict[str, Ask] = {
     "rule_counts": lambda g, words, lengths: g.rule_counts(words, lengths).root,
     "entropy": lambda g, words, lengths: g.entropy(words, lengths),
     "kl_divergence": lambda g, words, lengths: g.kl_divergence(g, words, lengths),
-    "tree_entropy": lambda g, words, lengths: g.tree_entropy(words, lengths),
-    "tree_kl_divergence": lambda g, words, lengths: g.tree_kl_divergence(g, words, lengths),
     "prefix_log_probabilities": lambda g, words, lengths: g.prefix_log_probabilities(words, lengths),
     "surprisal": lambda g, words, lengths: g.surprisal(words, lengths),
     "surprisal_parts": lambda g, words, lengths: g.surprisal_parts(words, lengths),

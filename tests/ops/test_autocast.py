@@ -10,7 +10,7 @@ from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense import check_dense_arguments, dense_inside
 from simplepcfg.ops.dense.marginals import dense_span_marginals
-from simplepcfg.ops.entropy import derivation_entropy, tree_log_weights
+from simplepcfg.ops.entropy import derivation_entropy
 from simplepcfg.ops.forward import check_arguments, forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
@@ -48,7 +48,6 @@ QUESTIONS: dict[str, tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Tenso
     "viterbi": (simple, lambda *given: viterbi(*rules_and_sentences(*given, lengths=LENGTHS)).log_probability),
     "sample_trees": (simple, drawn),
     "derivation_entropy": (simple, lambda *given: derivation_entropy(*rules_and_sentences(*given, lengths=LENGTHS))),
-    "tree_log_weights": (simple, lambda *given: tree_log_weights(*rules_and_sentences(*given, lengths=LENGTHS))),
     "prefix_log_probabilities": (
         simple,
         lambda *given: prefix_log_probabilities(*rules_and_sentences(*given, lengths=LENGTHS)),

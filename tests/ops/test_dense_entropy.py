@@ -1,4 +1,4 @@
-"""Entropy and divergence of ordinary PCFGs, over derivations and over bare trees: against full enumeration."""
+"""Entropy and divergence of ordinary PCFGs over derivations: against full enumeration."""
 
 import math
 
@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from dense_oracle import DenseCase, dense_derivations, dense_tree_log_weights, dense_with_zeros, random_dense_case
+from dense_oracle import DenseCase, dense_derivations, dense_with_zeros, random_dense_case
 from finite_differences import check_derivatives
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, HiddenMarkovModel, SimpleGrammar
 from simplepcfg.ops.dense import check_dense_arguments
 from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
-from simplepcfg.ops.dense.entropy import dense_tree_log_weights as fast_tree_log_weights
 
 LENGTHS = torch.tensor([4, 1, 3, 2])
 
@@ -94,22 +93,6 @@ def test_divergence_over_derivations(number: int, with_bonus: bool) -> None:
         torch.testing.assert_close(in_graph.detach(), plain)
 
 
-@pytest.mark.parametrize("with_bonus", [False, True])
-@pytest.mark.parametrize("number", range(3))
-def test_weights_of_bare_trees(number: int, with_bonus: bool) -> None:
-    case, bonus = cases(number), bonus_of() if with_bonus else None
-    found = fast_tree_log_weights(case.arguments(LENGTHS, bonus))
-    assert found.shape == (4, 5)
-    assert (found[1] == -math.inf).all()
-    for b in (0, 2, 3):
-        given = case.sentence(b, int(LENGTHS[b]))
-        expected = [weight for _, weight in dense_tree_log_weights(*given, None if bonus is None else bonus[b])]
-        torch.testing.assert_close(found[b, : len(expected)], torch.stack(expected), rtol=1e-10, atol=1e-10)
-        assert (found[b, len(expected) :] == -math.inf).all()
-    mine = torch.autograd.grad(found[found > -math.inf].sum(), case.tensors())
-    assert all(grad.isfinite().all() for grad in mine)
-
-
 def simple(seed: int = 0, batched: bool = False) -> SimpleGrammar:
     case = random_case(4, 6, 3, 4, scale=2.0, batched=batched, seed=seed)
     lead = (4,) if batched else ()
@@ -122,15 +105,10 @@ def test_expanded_simple_grammars_answer_alike(batched: bool) -> None:
     words = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
     lengths = torch.tensor([6, 2, 4, 1])
     p, q = simple(batched=batched), simple(1, batched)
-    for question in ("entropy", "tree_entropy"):
-        answers = [getattr(one, question)(words, lengths) for one in (p, p.to_dense())]
-        torch.testing.assert_close(*answers)
+    torch.testing.assert_close(p.to_dense().entropy(words, lengths), p.entropy(words, lengths))
     expected = p.kl_divergence(q, words, lengths)
     torch.testing.assert_close(p.to_dense().kl_divergence(q.to_dense(), words, lengths), expected)
     torch.testing.assert_close(p.to_dense().kl_divergence(q, words, lengths), expected)
-    expected = p.tree_kl_divergence(q, words, lengths)
-    for one, other in ((p.to_dense(), q.to_dense()), (p.to_dense(), q), (p, q.to_dense())):
-        torch.testing.assert_close(one.tree_kl_divergence(other, words, lengths), expected)
 
 
 def test_what_cannot_be_compared_is_named() -> None:
@@ -139,14 +117,10 @@ def test_what_cannot_be_compared_is_named() -> None:
     chain = HiddenMarkovModel(torch.ones(4) / 4, torch.ones(4, 4) / 4, p.emissions)
     with pytest.raises(InputError, match="hmm has no labelled derivations to compare"):
         dense.kl_divergence(chain, words)
-    with pytest.raises(InputError, match="hmm has no distribution over trees"):
-        dense.tree_kl_divergence(chain, words)
     with pytest.raises(InputError, match="DenseGrammar has no left and right rules to compare with"):
         p.kl_divergence(dense, words)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="between grammars of the same symbols only"):
         dense.kl_divergence(DenseGrammar(dense.root[:2], dense.rules[:2, 1:, 1:], dense.emissions), words)
-    with pytest.raises(InputError, match="10 words has too many bare trees"):
-        dense.tree_entropy(torch.ones(1, 10, dtype=torch.int64))
     lacking = dense.rules.clone().requires_grad_()
     with torch.no_grad():
         lacking[0] = 0

@@ -1,4 +1,4 @@
-"""Entropy and divergence, of derivations and of bare trees, against enumeration, with their gradients."""
+"""Entropy and divergence of derivations, against enumeration, with their gradients."""
 
 import math
 
@@ -6,17 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-import oracle
 from derivations import answers, divergence, sparse
 from random_grammars import Case, random_case, rules_and_sentences, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
-from simplepcfg.ops.entropy import (
-    derivation_entropy,
-    derivation_kl,
-    entropy_of_weights,
-    kl_of_weights,
-    tree_log_weights,
-)
+from simplepcfg.ops.entropy import derivation_entropy, derivation_kl
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.marginals import rule_counts, tag_marginals
 
@@ -29,14 +22,6 @@ Tensors = tuple[Tensor, ...]
 
 def kl(p: Tensors, q: Tensors, *, backend: str = "auto", **options: Tensor | None) -> Tensor:
     return derivation_kl(*rules_and_sentences(*p, **options), *rules_and_sentences(*q, **options), backend=backend)
-
-
-def tree_entropy(tensors: Tensors, **options: Tensor) -> Tensor:
-    return entropy_of_weights(tree_log_weights(*rules_and_sentences(*tensors, **options)))
-
-
-def tree_kl(p: Tensors, q: Tensors, **options: Tensor) -> Tensor:
-    return kl_of_weights(*(tree_log_weights(*rules_and_sentences(*each, **options)) for each in (p, q)))
 
 
 def case_of(kind: str = "plain", seed: int = 3, batched: bool = False) -> Case:
@@ -160,70 +145,19 @@ def test_chunks_of_parents_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     torch.testing.assert_close(kl(constant(p), constant(q), lengths=LENGTHS), whole)
 
 
-def trees_of(case: Case, b: int, bonus: Tensor | None) -> Tensor:
-    found = oracle.tree_log_weights(*sentence(case, b), span_bonus=bonus)  # type: ignore[misc, arg-type]
-    return torch.stack([weight for _, weight in found])
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_tree_weights_against_enumeration(batched: bool) -> None:
-    case, bonus = case_of("zeros", batched=batched), some_bonus()
-    found = tree_log_weights(*rules_and_sentences(*case.tensors(), lengths=LENGTHS, span_bonus=bonus))
-    assert found.shape == (4, 5)
-    for b, length in enumerate(LENGTHS.tolist()):
-        if length > 1:
-            truth = trees_of(case, b, bonus[b])
-            torch.testing.assert_close(found[b, : len(truth)], truth)
-            assert (found[b, len(truth) :] == -math.inf).all()
-    torch.testing.assert_close(found.logsumexp(1), inside(*case.tensors(), lengths=LENGTHS, span_bonus=bonus))
-
-
-def test_entropy_and_divergence_of_trees() -> None:
-    p, q = with_zeros(random_case(4, 4, 4, 5), seed=2), random_case(4, 4, 4, 5, seed=4)
-    entropy = tree_entropy(p.tensors(), lengths=LENGTHS)
-    found = tree_kl(p.tensors(), q.tensors(), lengths=LENGTHS)
-    backwards = tree_kl(q.tensors(), p.tensors(), lengths=LENGTHS)
-    assert (entropy[LENGTHS > 1] > -math.inf).sum() >= 2
-    for b in (0, 2, 3):
-        if entropy[b] == -math.inf:
-            assert (trees_of(p, b, None) == -math.inf).all()
-            continue
-        log_p, log_q = (trees_of(case, b, None).log_softmax(0) for case in (p, q))
-        kept = log_p > -math.inf
-        torch.testing.assert_close(entropy[b], -(log_p.exp() * log_p)[kept].sum())
-        torch.testing.assert_close(found[b], (log_p.exp() * (log_p - log_q))[kept].sum())
-        if not kept.all():
-            assert backwards[b] == math.inf
-    assert entropy[1] == found[1] == -math.inf
-    assert not tree_kl(q.tensors(), q.tensors(), lengths=LENGTHS)[LENGTHS > 1].any()
-    # Labels only add uncertainty, and comparing them only adds divergence.
-    assert (entropy <= derivation_entropy(*rules_and_sentences(*p.tensors(), lengths=LENGTHS)) + 1e-9).all()
-
-
-def test_grammars_of_different_symbols_can_be_compared_by_their_trees_only() -> None:
-    p, q = case_of(), random_case(4, 4, 5, 7)
-    assert (tree_kl(p.tensors(), q.tensors(), lengths=LENGTHS)[LENGTHS > 2] > 0).all()
+def test_grammars_of_different_symbols_are_not_compared() -> None:
     with pytest.raises(InputError, match="same symbols"):
-        kl(p.tensors(), q.tensors(), lengths=LENGTHS)
+        kl(case_of().tensors(), random_case(4, 4, 5, 7).tensors(), lengths=LENGTHS)
 
 
 def test_uniform_trees_have_the_entropy_of_their_number() -> None:
     rules = (torch.zeros(1, 9, 1).double(), torch.ones(1).double(), *[torch.full((1, 2), 0.5).double()] * 2)
-    torch.testing.assert_close(tree_entropy(rules)[0].exp(), torch.tensor(1430.0, dtype=torch.float64))
     torch.testing.assert_close(
         derivation_entropy(*rules_and_sentences(*rules))[0].exp(), torch.tensor(1430.0, dtype=torch.float64)
     )
 
 
-def test_too_many_trees_are_refused() -> None:
-    case = random_case(2, 10, 2, 3)
-    with pytest.raises(InputError, match="a sentence of 10 words has too many bare trees"):
-        tree_entropy(case.tensors())
-    short = torch.tensor([9, 4])
-    assert tree_entropy(case.tensors(), lengths=short).shape == (2,)  # room for more words is no sentence
-
-
-@pytest.mark.parametrize("question", ["entropy", "divergence", "tree entropy", "tree divergence"])
+@pytest.mark.parametrize("question", ["entropy", "divergence"])
 def test_gradients(question: str) -> None:
     """Against differences of the fast path, which is another algorithm."""
     p, q = case_of(), case_of(seed=4)
@@ -234,8 +168,6 @@ def test_gradients(question: str) -> None:
         found = {
             "entropy": lambda: derivation_entropy(*rules_and_sentences(*rules, lengths=LENGTHS)),  # type: ignore[arg-type]
             "divergence": lambda: kl(rules, other, lengths=LENGTHS),  # type: ignore[arg-type]
-            "tree entropy": lambda: tree_entropy(rules, lengths=LENGTHS),  # type: ignore[arg-type]
-            "tree divergence": lambda: tree_kl(rules, other, lengths=LENGTHS),  # type: ignore[arg-type]
         }[question]()
         return (found[kept] * torch.tensor([1.0, -0.5, 2.0], dtype=torch.float64)).sum()
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from random_grammars import random_case, rules_and_sentences
-from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, entropy_of_weights, tree_log_weights
+from simplepcfg.ops.entropy import derivation_entropy, derivation_kl
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.mbr import best_trees
 
@@ -19,10 +19,6 @@ Tensors = tuple[Tensor, ...]
 
 def divergence(p: Tensors, q: Tensors, *, backend: str = "auto", **options: Tensor | None) -> Tensor:
     return derivation_kl(*rules_and_sentences(*p, **options), *rules_and_sentences(*q, **options), backend=backend)
-
-
-def tree_entropy(tensors: Tensors, **options: Tensor) -> Tensor:
-    return entropy_of_weights(tree_log_weights(*rules_and_sentences(*tensors, **options)))
 
 
 def pair(batched: bool, seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[list[Tensor], list[Tensor]]:
@@ -69,9 +65,6 @@ def test_entropy_and_divergence(batched: bool) -> None:
     torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
     found, truth = divergence(p, q, **options).cpu(), divergence(p_host, q_host, **on_host)
     torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
-    short = torch.tensor([7, 3, 1, 5])
-    found, truth = tree_entropy(p, lengths=short).cpu(), tree_entropy(p_host, lengths=short)
-    torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-4)
 
 
 def test_best_trees() -> None:

@@ -78,10 +78,6 @@ class Algorithms(Generic[Sampled, Counts]):
         """Return root probabilities [N] and the probability of every A → B C, [N, S, S]; with [B, …] where batched."""
         raise self._unsupported("labelled derivations to compare")
 
-    def _tree_log_weights(self, sentences: Sentences) -> Tensor:
-        """Return the log-weight of every unlabelled tree, in an order that is the same for all grammars."""
-        raise self._unsupported("distribution over trees")
-
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         raise self._unsupported("prefix probabilities")
 

@@ -22,7 +22,6 @@ from simplepcfg.grammars.prefix import (
 )
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.entropy.trees import entropy_of_weights, kl_of_weights
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.ops.tensor_fields import described, with_tensors
 from simplepcfg.ops.trees import LabelledTree, Trees
@@ -251,30 +250,6 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         mine = self._sentences(words, lengths, span_bonus)
         return self._kl_divergence(mine, other, other._sentences(words, lengths, span_bonus))
-
-    @without_autocast
-    def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
-        """Compute the entropy over unlabelled trees by enumerating them: [B] float64.
-
-        Raises InputError for sentences of more than nine words.
-        """
-        return entropy_of_weights(self._tree_log_weights(self._sentences(words, lengths, span_bonus)))
-
-    @without_autocast
-    def tree_kl_divergence(
-        self,
-        other: Grammar[object, object],
-        words: Tensor,
-        lengths: Tensor | None = None,
-        *,
-        span_bonus: Tensor | None = None,
-    ) -> Tensor:
-        """Compute KL(self ‖ other) over unlabelled trees, whatever the symbols or the families: [B] float64.
-
-        Raises InputError for sentences of more than nine words.
-        """
-        mine = self._tree_log_weights(self._sentences(words, lengths, span_bonus))
-        return kl_of_weights(mine, other._tree_log_weights(other._sentences(words, lengths, span_bonus)))
 
     @without_autocast
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

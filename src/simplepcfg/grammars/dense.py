@@ -14,7 +14,7 @@ from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sa
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense import DenseArguments, check_dense_arguments, dense_inside
-from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl, dense_tree_log_weights
+from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
 from simplepcfg.ops.dense.k_best import dense_k_best
 from simplepcfg.ops.dense.marginals import (
     DenseRuleCounts,
@@ -119,9 +119,6 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
 
     def _dense_rules(self) -> tuple[Tensor, Tensor]:
         return self.root, self.rules
-
-    def _tree_log_weights(self, sentences: Sentences) -> Tensor:
-        return dense_tree_log_weights(self._arguments(sentences))
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths).log_prefix

@@ -17,7 +17,7 @@ from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences, SimpleRules
 from simplepcfg.ops.autograd_context import requires_graph
-from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
+from simplepcfg.ops.entropy import derivation_entropy, derivation_kl
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.given_trees import symbols_given_trees
@@ -155,21 +155,18 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         if not isinstance(other, SimpleGrammar):
             raise InputError(
                 f"{type(other).__name__} has no left and right rules to compare with; ask "
-                "grammar.to_dense().kl_divergence, or tree_kl_divergence for the trees of short sentences"
+                "grammar.to_dense().kl_divergence"
             )
         sizes = [(each.nonterminals, each.left.shape[-1] - each.nonterminals) for each in (self, other)]
         if sizes[0] != sizes[1]:
             raise InputError(
                 f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between "
-                "grammars of the same symbols only: tree_kl_divergence compares the trees of short sentences"
+                "grammars of the same symbols only"
             )
         return derivation_kl(self.rules, sentences, other.rules, theirs, backend=self.backend)
 
     def _dense_rules(self) -> tuple[Tensor, Tensor]:
         return self.root, self.left[..., :, None] * self.right[..., None, :]
-
-    def _tree_log_weights(self, sentences: Sentences) -> Tensor:
-        return tree_log_weights(self.rules, sentences)
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         closure = None if requires_graph(self.root, self.left, self.right) else self.closure()

@@ -1,4 +1,4 @@
-"""Entropy and KL divergence of the derivations, and weights of all trees, of ordinary PCFGs.
+"""Entropy and KL divergence of the derivations of ordinary PCFGs.
 
 Entropy and divergence follow from log Z and the expected score of a derivation, which is the sum of the scores of its
 rules: Σ count · score, where expected counts are rule · d log Z / d rule, by autograd.
@@ -16,7 +16,6 @@ from simplepcfg.ops.dense.recursion import LogProducts, inside_by
 from simplepcfg.ops.dense.scaled import scaled_dense_inside
 from simplepcfg.ops.entropy.derivations import check_same_shapes, divergence, log_ratio
 from simplepcfg.ops.entropy.differentiable import usable_scores
-from simplepcfg.ops.entropy.trees import refuse_long_sentences, weights_of_whole_sentences
 from simplepcfg.ops.logs import safe_log
 from simplepcfg.ops.tensor_fields import in_float64
 
@@ -98,32 +97,3 @@ def _expected_scores_of_some(given: DenseArguments, scores: DenseArguments, in_g
             # A rule that is not used has no part in the sum, whatever its score.
             expected = expected + torch.where(count > 0, count * score, 0.0).flatten(1).sum(1)
     return (log_z, expected) if in_graph else (log_z.detach(), expected.detach())
-
-
-@without_autocast
-def dense_tree_log_weights(arguments: DenseArguments) -> Tensor:
-    """Compute the log-weight of every unlabelled binary tree of each sentence, summed over labels.
-
-    The order of the trees, the largest number of words and the result are those of
-    ``simplepcfg.ops.entropy.tree_log_weights``.
-    """
-    _, n, nonterminals, _ = arguments.sizes
-    longest = int(arguments.ends.max())
-    refuse_long_sentences(longest)
-    products, rules = LogProducts(), arguments.rules
-    states, tags = slice(nonterminals), slice(nonterminals, None)
-    beta = [arguments.log_emissions.unsqueeze(2)]  # by width: every tree of every span, [B, spans, trees, P or N]
-    for width in range(2, longest + 1):
-        spans = n - width + 1
-        parts = []
-        for k in range(1, width):
-            left, right = beta[k - 1][:, :spans], beta[width - k - 1][:, k : k + spans]
-            block = rules[..., tags if k == 1 else states, tags if width - k == 1 else states].flatten(-2)
-            pairs = left[:, :, :, None, :, None] + right[:, :, None, :, None]  # [B, spans, trees, trees, X, Y]
-            size = (spans, left.shape[2] * right.shape[2])
-            parts.append(products.product(pairs.flatten(-2).flatten(1, 3), block).unflatten(1, size))
-        total = torch.cat(parts, 2)
-        if arguments.span_bonus is not None:
-            total = total + torch.diagonal(arguments.span_bonus, width, 1, 2)[:, :, None, None]
-        beta.append(total)
-    return weights_of_whole_sentences([rows[:, 0] for rows in beta[1:]], arguments.root, arguments.ends.tolist())

@@ -137,12 +137,10 @@ def _narrow_backward(
             by_weights += [None] * len(weights)
             continue
         x, into = table[slice(*part)], by_table[slice(*part)]
-        grad = grad.contiguous()
+        grad, by_blocks = _blocks_backward(weights[2:], kept, grad.contiguous())
         if len(weights) == 2:
             into += grad  # the residual connection passes the gradient on unchanged
-            grad, by_blocks = _relu_backward(grad, kept[0]), []
-        else:
-            grad, by_blocks = _blocks_backward(weights[2:], kept, grad)
+            grad = _relu_backward(grad, kept[0])
         add_mm_wide(into, grad, weights[0])
         by_weights += [*_layer_gradients(grad, x), *by_blocks]
     return by_table, by_weights
