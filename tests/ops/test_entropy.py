@@ -138,13 +138,6 @@ def test_entropy_is_log_z_less_the_expected_log_weight() -> None:
     )
 
 
-def test_chunks_of_parents_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    p, q = case_of("zeros"), case_of("plain", seed=4)
-    whole = kl(constant(p), constant(q), lengths=LENGTHS)
-    monkeypatch.setattr("simplepcfg.ops.marginals.counts.CHUNK_BYTES", 1)
-    torch.testing.assert_close(kl(constant(p), constant(q), lengths=LENGTHS), whole)
-
-
 def test_grammars_of_different_symbols_are_not_compared() -> None:
     with pytest.raises(InputError, match="same symbols"):
         kl(case_of().tensors(), random_case(4, 4, 5, 7).tensors(), lengths=LENGTHS)

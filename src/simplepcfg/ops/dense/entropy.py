@@ -1,8 +1,4 @@
-"""Entropy and KL divergence of the derivations of ordinary PCFGs.
-
-Entropy and divergence follow from log Z and the expected score of a derivation, which is the sum of the scores of its
-rules: Σ count · score, where expected counts are rule · d log Z / d rule, by autograd.
-"""
+"""Entropy and KL divergence of the derivations of ordinary PCFGs."""
 
 import math
 
@@ -15,7 +11,7 @@ from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
 from simplepcfg.ops.dense.scaled import scaled_dense_inside
 from simplepcfg.ops.entropy.derivations import check_same_shapes, divergence, log_ratio
-from simplepcfg.ops.entropy.differentiable import usable_scores
+from simplepcfg.ops.entropy.expected_scores import Term, expected_scores
 from simplepcfg.ops.logs import safe_log
 from simplepcfg.ops.tensor_fields import in_float64
 
@@ -63,10 +59,9 @@ def _expected_scores(given: DenseArguments, scores: DenseArguments) -> tuple[Ten
     tensors = [t for side in (given, scores) for t in (side.log_emissions, side.root, side.rules, side.span_bonus)]
     in_graph = requires_graph(*tensors)
     sentences = torch.arange(given.sizes[0], device=given.log_emissions.device)
-    size = given.rules[0].numel() if given.batched_rules else given.rules.numel()
     parts = [
         _expected_scores_of_some(given.of_sentences(some), scores.of_sentences(some), in_graph)
-        for some in sentences.split(max(1, COUNTS_AT_ONCE // size))
+        for some in sentences.split(max(1, COUNTS_AT_ONCE // given.rules.shape[-3:].numel()))
     ]
     log_z, expected = (torch.cat(part) for part in zip(*parts, strict=True))
     return log_z, expected
@@ -81,19 +76,12 @@ def _expected_scores_of_some(given: DenseArguments, scores: DenseArguments, in_g
     root, rules, bonus = given.root.expand(batch, -1), given.rules.expand(batch, -1, -1, -1), given.span_bonus
     with recording():
         emissions, root, rules = (leaf(recordable(each), in_graph) for each in (given.log_emissions, root, rules))
-        ones = torch.ones_like(emissions[0, 0, 0])
-        terms = [(emissions, ones, scores.log_emissions), (root, root, scores.root), (rules, rules, scores.rules)]
+        terms: list[Term] = [(emissions, scores.log_emissions, True)]
+        terms += [(root, scores.root, False), (rules, scores.rules, False)]
         if bonus is not None and scores.span_bonus is not None:
             bonus = leaf(recordable(bonus), in_graph)
-            terms.append((bonus, ones, scores.span_bonus))
+            terms.append((bonus, scores.span_bonus, True))
         own = DenseArguments(emissions, root, rules, given.lengths, bonus)
         log_z = inside_by(own, LogProducts()) if in_graph else scaled_dense_inside(own)
-        slopes = torch.autograd.grad(log_z.sum(), [value for value, _, _ in terms], create_graph=in_graph)
-        expected = torch.zeros_like(log_z)
-        for slope, (value, factor, score) in zip(slopes, terms, strict=True):
-            count = slope * factor
-            if in_graph:
-                score = usable_scores(score, value > (-math.inf if factor is ones else 0.0))
-            # A rule that is not used has no part in the sum, whatever its score.
-            expected = expected + torch.where(count > 0, count * score, 0.0).flatten(1).sum(1)
+        expected = expected_scores(log_z, terms, in_graph)
     return (log_z, expected) if in_graph else (log_z.detach(), expected.detach())

@@ -1,4 +1,4 @@
-"""Entropy and KL divergence of labelled derivations, from log Z and expected log-probabilities of rules."""
+"""Entropy and KL divergence of the labelled derivations of a simple PCFG, from log Z and expected scores of rules."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,20 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, needs_gradient
+from simplepcfg.ops.arguments import (
+    InsideArguments,
+    Sentences,
+    SimpleRules,
+    check_arguments,
+    needs_gradient,
+    recordable_arguments,
+    some_sentences,
+)
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.entropy.differentiable import expected_scores_in_graph
+from simplepcfg.ops.autograd_context import leaf, recording
+from simplepcfg.ops.entropy.expected_scores import Term, expected_scores
 from simplepcfg.ops.inside import inside_of
 from simplepcfg.ops.logs import safe_log
-from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_scores_of_batched_rules
 
 
 @without_autocast
@@ -27,14 +35,8 @@ def derivation_entropy(rules: SimpleRules, sentences: Sentences, *, backend: str
         is differentiable, and computed in log space, which needs more memory.
     """
     given = _centred(check_arguments(rules, sentences))
-    scores = Scores(
-        given.log_emissions,
-        safe_log(given.root),
-        lambda parents, children: _times_log(given.left[..., parents, children]),
-        lambda parents, children: _times_log(given.right[..., parents, children]),
-        given.span_bonus,
-    )
-    log_z, expected = _expectation(given, scores, backend)
+    root, left, right = (safe_log(rule) for rule in given.rules.tensors)
+    log_z, expected = _expectation(given, replace(given, root=root, left=left, right=right, lengths=None), backend)
     return (log_z.double() - expected).masked_fill(log_z == -math.inf, -math.inf)
 
 
@@ -58,14 +60,14 @@ def derivation_kl(
     check_same_shapes(("log_emissions", "root", "left", "right"), ours, theirs)
     first = _centred(check_arguments(rules, sentences))
     second = _centred(check_arguments(other_rules, other_sentences))
-    scores = Scores(
-        log_ratio(first.log_emissions, second.log_emissions),
-        log_ratio(safe_log(first.root), safe_log(second.root)),
-        lambda parents, children: _times_log_ratio(*(side.left[..., parents, children] for side in (first, second))),
-        lambda parents, children: _times_log_ratio(*(side.right[..., parents, children] for side in (first, second))),
-        None,  # the bonus is the same on both sides
+    # In float64, because the logs may nearly cancel. The bonus is the same on both sides.
+    logs = (
+        safe_log(one.double()) for pair in zip(first.rules.tensors, second.rules.tensors, strict=True) for one in pair
     )
-    log_p, expected = _expectation(first, scores, backend, second)
+    root, left, right = (log_ratio(one, other) for one, other in zip(logs, logs, strict=True))
+    emissions = log_ratio(first.log_emissions, second.log_emissions)
+    scores = InsideArguments(emissions, root, left, right, None, None, None)
+    log_p, expected = _expectation(first, scores, backend, needs_gradient(second))
     return divergence(log_p, inside_of(second, backend), expected)
 
 
@@ -88,14 +90,40 @@ def divergence(log_p: Tensor, log_q: Tensor, expected: Tensor) -> Tensor:
 
 
 def _expectation(
-    given: InsideArguments, scores: Scores, backend: str, other: InsideArguments | None = None
+    given: InsideArguments, scores: InsideArguments, backend: str, in_graph: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Compute log Z and the expected score of the derivations of each sentence; ``other`` may require gradients too."""
-    if needs_gradient(given) or (other is not None and needs_gradient(other)):
-        return expected_scores_in_graph(given, scores)
-    if given.batched_rules:
-        return expected_scores_of_batched_rules(given, scores, backend)
-    return expected_scores(given, scores, backend)
+    """Compute log Z and the expected score of a derivation, [B] each; ``scores`` has a score in place of each value.
+
+    Every sentence has counts of its own, so that those which share rules are taken one by one.
+    """
+    in_graph, batch = in_graph or needs_gradient(given), given.sizes[0]
+    with recording():
+        given = recordable_arguments(given)
+        left, right = (leaf(side.to(given.log_emissions.dtype), in_graph) for side in (given.left, given.right))
+        given = replace(given, left=left, right=right)
+        answers = [
+            _expectation_of_some(some_sentences(given, some), some_sentences(scores, some), backend, in_graph)
+            for some in torch.arange(batch).split(batch if given.batched_rules else 1)
+        ]
+        log_z, expected = (torch.cat(answer) for answer in zip(*answers, strict=True))
+    return (log_z, expected) if in_graph else (log_z.detach(), expected.detach())
+
+
+def _expectation_of_some(
+    given: InsideArguments, scores: InsideArguments, backend: str, in_graph: bool
+) -> tuple[Tensor, Tensor]:
+    batch, n, states, _ = given.sizes
+    if n == 1:
+        return inside_of(given, backend), torch.zeros(batch, dtype=torch.float64, device=given.root.device)
+    emissions, root = leaf(given.log_emissions, in_graph), leaf(given.root.expand(batch, states), in_graph)
+    terms: list[Term] = [(emissions, scores.log_emissions, True), (root, scores.root, False)]
+    terms += [(given.left, scores.left, False), (given.right, scores.right, False)]
+    bonus = given.span_bonus
+    if bonus is not None and scores.span_bonus is not None:
+        bonus = leaf(bonus, in_graph)
+        terms.append((bonus, scores.span_bonus, True))
+    log_z = inside_of(replace(given, log_emissions=emissions, root=root, span_bonus=bonus), backend)
+    return log_z, expected_scores(log_z, terms, in_graph)
 
 
 def _centred(arguments: InsideArguments) -> InsideArguments:
@@ -103,23 +131,6 @@ def _centred(arguments: InsideArguments) -> InsideArguments:
     best = arguments.log_emissions.detach().amax(-1, keepdim=True)
     best = best.masked_fill(~best.isfinite(), 0.0)
     return replace(arguments, log_emissions=arguments.log_emissions - best)
-
-
-def _times_log(rule: Tensor) -> Tensor:
-    """Compute rule · log rule with 0 · log 0 = 0."""
-    rule = rule.to(torch.promote_types(rule.dtype, torch.float32))
-    if not rule.requires_grad:
-        return torch.special.xlogy(rule, rule)
-    return rule * safe_log(rule).masked_fill(rule == 0, 0.0)
-
-
-def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
-    """Compute p · (log p − log q) in float64, because the logs may nearly cancel; +inf where only q is 0."""
-    p, q = p.double(), q.double()
-    if not (p.requires_grad or q.requires_grad):
-        return torch.special.xlogy(p, p).sub_(torch.special.xlogy(p, q))
-    weighted = p * (safe_log(p) - safe_log(q)).masked_fill((p == 0) | (q == 0), 0.0)
-    return weighted.masked_fill((q == 0) & (p > 0), math.inf)
 
 
 def log_ratio(one: Tensor, other: Tensor) -> Tensor:
