@@ -146,31 +146,6 @@ def test_a_model_that_never_ends_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", ["dense", "factored"])
-def test_entropy_and_k_best_by_enumeration(kind: str) -> None:
-    model = grammar(kind)
-    words, lengths = torch.tensor([[1, 2, 3, 4], [2, 4, 0, 0], [4, 0, 0, 0]]), torch.tensor([4, 2, 1])
-    entropy = model.entropy(words, lengths)
-    states, scores = model.k_best_states(words, lengths, k=5)
-    for b, n in enumerate(lengths.tolist()):
-        logs = []
-        for path in itertools.product(range(STATES), repeat=n):
-            total = model.start[path[0]].log() + model.emissions.log_emit[path[0], words[b, 0]]
-            for t in range(1, n):
-                total = (
-                    total + whole(model)[path[t - 1], path[t]].log() + model.emissions.log_emit[path[t], words[b, t]]
-                )
-            logs.append(total)
-        every = torch.stack(logs)
-        torch.testing.assert_close(entropy[b], torch.special.entr(every.softmax(0)).sum())
-        best = every.sort(descending=True).values[:5]
-        torch.testing.assert_close(scores[b, : len(best)], best)
-        torch.testing.assert_close(model.entropy(words[b : b + 1, :n])[0], entropy[b])
-    assert torch.equal(states[:, 0], model.best_states(words, lengths)[0])
-    with pytest.raises(InputError, match="span_bonus"):
-        model.entropy(words, lengths, span_bonus=torch.zeros(3, 5, 5))
-
-
-@pytest.mark.parametrize("kind", ["dense", "factored"])
 def test_surprisals_have_gradients(kind: str) -> None:
     """By every rule, as log p of each prefix alone has them; without them nothing is kept for any."""
     model = grammar(kind)
@@ -187,7 +162,6 @@ def test_surprisals_have_gradients(kind: str) -> None:
     surprisal = model.surprisal(words, lengths)
     torch.testing.assert_close(surprisal.sum(1), -model.log_partition(words, lengths))
     assert all(grad.isfinite().all() for grad in torch.autograd.grad(surprisal.sum(), leaves))
-    assert model.entropy(words, lengths).requires_grad
 
 
 def test_constraints_are_refused() -> None:

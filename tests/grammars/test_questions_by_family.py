@@ -45,6 +45,7 @@ UNSUPPORTED = {
         "symbol_marginals",
         "symbols_given_trees",
         "rule_counts",
+        "entropy",
         "kl_divergence",
         "termination_probability",
     },

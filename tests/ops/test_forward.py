@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from finite_differences import check_derivatives, check_second_derivatives
+from naive_forward import naive_forward
 from simplepcfg.errors import InputError
 from simplepcfg.ops.forward import best_states, check_arguments, forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import inside
@@ -54,16 +55,15 @@ def enumerated(log_emissions: Tensor, start: Tensor, factors: tuple[Tensor, ...]
 
 
 @pytest.mark.parametrize("kind", ["dense", "factored", "batched dense", "batched factored"])
-@pytest.mark.parametrize("backend", ["naive", "torch"])
 @pytest.mark.parametrize("sizes", CASES)
-def test_every_sequence_of_states(sizes: tuple[int, int, int, int], backend: str, kind: str) -> None:
+def test_every_sequence_of_states(sizes: tuple[int, int, int, int], kind: str) -> None:
     """Values and gradients by everything, sentences of all lengths."""
     batch, n = sizes[:2]
     log_emissions, start, factors = chain(*sizes, kind=kind)
     lengths = torch.tensor([max(1, n - b) for b in range(batch)])
     leaves = [tensor.requires_grad_() for tensor in (log_emissions, start, *factors)]
     expected = torch.stack([enumerated(log_emissions, start, factors, b, int(lengths[b])) for b in range(batch)])
-    found = forward(log_emissions, start, given(factors), lengths=lengths, backend=backend)
+    found = forward(log_emissions, start, given(factors), lengths=lengths)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     weights = torch.arange(1.0, batch + 1, dtype=torch.float64)
     wanted = torch.autograd.grad((expected * weights).sum(), leaves, allow_unused=True)
@@ -93,9 +93,9 @@ def test_float32_against_the_naive_form(kind: str, scale: float) -> None:
     log_emissions, start, factors = chain(3, 37, 65, 7, kind=kind, scale=scale)
     lengths = torch.tensor([37, 20, 1])
     results = []
-    for dtype, backend in ((torch.float64, "naive"), (torch.float32, "torch")):
+    for dtype, form in ((torch.float64, naive_forward), (torch.float32, forward)):
         leaves = [tensor.detach().to(dtype).requires_grad_() for tensor in (log_emissions, start, *factors)]
-        found = forward(leaves[0], leaves[1], given(tuple(leaves[2:])), lengths=lengths, backend=backend)
+        found = form(leaves[0], leaves[1], given(tuple(leaves[2:])), lengths=lengths)
         grads = torch.autograd.grad(found.sum(), leaves)
         counts = [grads[0], *(leaf.detach() * grad for leaf, grad in zip(leaves[1:], grads[1:], strict=True))]
         results.append((found.detach().double(), [count.double() for count in counts]))
@@ -124,12 +124,12 @@ def test_an_impossible_sentence_has_no_gradient_and_spoils_no_other() -> None:
     log_emissions[1, 2] = -math.inf  # no state says this word
     start, transitions = torch.tensor([1.0, 0, 0]).double(), torch.eye(3).double()
     log_emissions[2, 1, 0] = -math.inf  # the only state that can be there does not say it
-    for backend in ("naive", "torch"):
+    for create_graph in (False, True):
         leaves = [tensor.clone().requires_grad_() for tensor in (log_emissions, start, transitions)]
-        found = forward(*leaves, backend=backend)
+        found = forward(*leaves)
         assert found[1:].tolist() == [-math.inf] * 2
         assert found[0].isfinite()
-        grads = torch.autograd.grad(found[:1].sum() if backend == "naive" else found.sum(), leaves)
+        grads = torch.autograd.grad(found.sum(), leaves, create_graph=create_graph)
         assert all(grad.isfinite().all() for grad in grads)
         assert not grads[0][1:].any()
         torch.testing.assert_close(grads[0][0].sum(-1), torch.ones(4, dtype=torch.float64))
@@ -220,7 +220,6 @@ def test_prefixes(kind: str) -> None:
         ({"transitions": (torch.ones(3, 2),) * 3}, "transitions are 3 tensors"),
         ({"lengths": torch.tensor([5, 1])}, r"lengths\[0\] = 5 exceeds n = 4"),
         ({"precision": "fp8"}, "precision 'fp8' is unknown"),
-        ({"backend": "cuda"}, "backend 'cuda' is unknown"),
     ],
 )
 def test_what_is_off_is_named(change: dict[str, object], message: str) -> None:

@@ -48,7 +48,6 @@ class Grammar(Algorithms[Sampled, Counts]):
 
     __slots__ = ()
     emissions: Emissions
-    backend: str
 
     __repr__ = described
 
@@ -228,7 +227,7 @@ class Grammar(Algorithms[Sampled, Counts]):
 
     @without_autocast
     def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
-        """Compute the entropy of the distribution over labelled derivations (or states): [B] float64.
+        """Compute the entropy of the distribution over labelled derivations: [B] float64.
 
         It is −inf where a sentence has no derivation, and hence no distribution.
         """

@@ -22,8 +22,6 @@ from simplepcfg.ops.forward import (
     check_arguments,
     forward,
     forward_prefixes,
-    k_best_states,
-    state_entropy,
     state_marginals,
 )
 from simplepcfg.ops.tag_prefixes import TagPrefixes
@@ -38,15 +36,14 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
     `<eos>` have some probability too, which is not given back to the others.
 
     Questions about spans, trees and rules raise ``InputError``, and so does every ``span_bonus``. ``tag_marginals`` are
-    those of states, and ``entropy`` is that of the sequence of states given the words. Nothing follows a whole sentence
-    in ``next_word_entropy``; the last column of ``next_word_log_probabilities``, that of the end, is −inf.
+    those of states. Nothing follows a whole sentence in ``next_word_entropy``; the last column of
+    ``next_word_log_probabilities``, that of the end, is −inf.
     """
 
     start: Tensor  # [S] or [B, S]
     transitions: Transitions  # [S, S] or factors ([S, r], [r, S]); rows of the product sum to 1; or with [B, …]
     emissions: Emissions = NO_EMISSIONS
     precision: str | None = None
-    backend: str = "auto"
 
     family: ClassVar[str] = "hmm"
     alternative: ClassVar[str] = "it is a chain of states without constituents, use an sn-pcfg"
@@ -63,13 +60,6 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
     def best_states(self, words: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Find the most probable states [B, n], −1 beyond a sentence, and log p of words and states [B]."""
         return best_states(self._arguments(self._sentences(words, lengths)))
-
-    def k_best_states(self, words: Tensor, lengths: Tensor | None = None, *, k: int) -> tuple[Tensor, Tensor]:
-        """Find the k most probable sequences of states [B, k, n], best first, and log p of words and states [B, k].
-
-        The latter in float64. States are −1 beyond a sentence; −1 and −inf where there are fewer sequences.
-        """
-        return k_best_states(self._arguments(self._sentences(words, lengths)), k)
 
     def sample(
         self,
@@ -108,14 +98,11 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
         chain = (sentences.log_emissions, *self._chain)
-        return forward(*chain, lengths=sentences.lengths, precision=self.precision, backend=self.backend)
+        return forward(*chain, lengths=sentences.lengths, precision=self.precision)
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)
-        return state_marginals(self._arguments(sentences), backend=self.backend, create_graph=graph)[1]
-
-    def _entropy(self, sentences: Sentences) -> Tensor:
-        return state_entropy(self._arguments(sentences))
+        return state_marginals(self._arguments(sentences), create_graph=graph)[1]
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         if self._differentiated(sentences):

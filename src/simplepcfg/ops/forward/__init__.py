@@ -8,15 +8,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import leaf, recordable, recording
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.autograd import scaled_forward
-from simplepcfg.ops.forward.entropy import state_entropy
-from simplepcfg.ops.forward.naive import naive_forward
 from simplepcfg.ops.forward.prefixes import GrowingForward, forward_prefixes
-from simplepcfg.ops.forward.viterbi import best_states, k_best_states
+from simplepcfg.ops.forward.viterbi import best_states
 from simplepcfg.ops.tensor_fields import with_tensors
 
 __all__ = [
@@ -27,12 +24,8 @@ __all__ = [
     "check_arguments",
     "forward",
     "forward_prefixes",
-    "k_best_states",
-    "state_entropy",
     "state_marginals",
 ]
-
-BACKENDS = ("auto", "naive", "torch")
 
 
 @without_autocast
@@ -43,7 +36,6 @@ def forward(
     *,
     lengths: Tensor | None = None,
     precision: str | None = None,
-    backend: str = "auto",
 ) -> Tensor:
     """Compute the log-probability of each sentence, summed over all sequences of states.
 
@@ -54,39 +46,29 @@ def forward(
             and ``[r, S]`` whose product they are. Each may have a leading batch dimension.
         lengths: ``[B]``, the lengths of the sentences; n for all of them by default. Positions beyond are ignored.
         precision: "bf16" or "tf32" for the matrix products on a GPU; the default is the precision of the inputs.
-        backend: "auto", "naive" or "torch".
 
     Returns:
         ``[B]`` in nats, differentiable with respect to every tensor argument; −inf for a sentence of probability 0.
 
     Raises:
-        InputError: if a shape, a length or a name is wrong.
+        InputError: if a shape, a length or the precision is wrong.
 
     >>> forward(torch.tensor([[[0.5], [0.25]]]).log(), torch.ones(1), torch.ones(1, 1)).exp()
     tensor([0.1250])
     """
-    return _log_p(check_arguments(log_emissions, start, transitions, lengths, precision), backend)
+    return scaled_forward(check_arguments(log_emissions, start, transitions, lengths, precision))
 
 
 @without_autocast
-def state_marginals(
-    given: ForwardArguments, *, backend: str = "auto", create_graph: bool = False
-) -> tuple[Tensor, Tensor]:
+def state_marginals(given: ForwardArguments, *, create_graph: bool = False) -> tuple[Tensor, Tensor]:
     """Compute log p of each sentence, ``[B]``, and the marginal probability of each state at each word, ``[B, n, S]``.
 
-    The latter is the gradient of log p with respect to the log-emissions. ``backend`` is that of ``forward``, and
-    ``create_graph`` says whether the marginals can be differentiated.
+    The latter is the gradient of log p with respect to the log-emissions. ``create_graph`` says whether the marginals
+    can be differentiated.
     """
     with recording():
         own = with_tensors(given, recordable)
         own = replace(own, log_emissions=leaf(own.log_emissions, create_graph))
-        log_z = _log_p(own, backend)
+        log_z = scaled_forward(own)
         (marginals,) = torch.autograd.grad(log_z.sum(), own.log_emissions, create_graph=create_graph)
     return (log_z, marginals) if create_graph else (log_z.detach(), marginals)
-
-
-def _log_p(given: ForwardArguments, backend: str) -> Tensor:
-    """Compute the log-probability of each sentence by a backend, [B]; InputError if it is unknown."""
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is unknown; take one of {', '.join(BACKENDS)}")
-    return naive_forward(given) if backend == "naive" else scaled_forward(given)

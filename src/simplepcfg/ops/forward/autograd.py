@@ -8,12 +8,12 @@ from torch import Tensor
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
-from simplepcfg.ops.forward.naive import naive_forward
+from simplepcfg.ops.forward.filtering import filtered_log_p
 from simplepcfg.ops.forward.scaled import Alphas, log_sentences, operands, scaled_alphas, scaled_gradients
 
 
 def scaled_forward(arguments: ForwardArguments) -> Tensor:
-    """Compute log p of each sentence, [B]; second derivatives go through ``naive_forward``."""
+    """Compute log p of each sentence, [B]; second derivatives go through ``filtered_log_p``."""
     tensors = (arguments.log_emissions, arguments.start, *arguments.factors)
     return _Forward.apply(arguments.lengths, arguments.precision, *tensors)
 
@@ -37,10 +37,10 @@ class _Forward(torch.autograd.Function):
         needs = ctx.needs_input_grad[2:]
         if torch.is_grad_enabled():
 
-            def naive(*given: Tensor) -> Tensor:
-                return naive_forward(_arguments(lengths, precision, given))
+            def by_filtering(*given: Tensor) -> Tensor:
+                return filtered_log_p(_arguments(lengths, precision, given))
 
-            return None, None, *differentiable_gradients(naive, tensors, needs, grads)
+            return None, None, *differentiable_gradients(by_filtering, tensors, needs, grads)
         factors, (alpha, best, scales, sums, *between) = saved[:count], saved[count:]
         alphas = Alphas(alpha, best, scales, sums, between[0] if between else None)
         arguments = _arguments(lengths, precision, tensors)

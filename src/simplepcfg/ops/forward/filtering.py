@@ -51,3 +51,16 @@ def filtered(predicted: Tensor, log_emissions: Tensor) -> tuple[Tensor, Tensor]:
     logs = safe_log(predicted) + log_emissions
     log_word = safe_logsumexp(logs, -1)
     return (logs - torch.where(log_word > -torch.inf, log_word, 0.0)[:, None]).exp(), log_word
+
+
+def filtered_log_p(given: ForwardArguments) -> Tensor:
+    """Compute log p of each sentence, [B], as a sum over its words; −inf with a gradient of 0 where one is impossible.
+
+    It can be differentiated any number of times.
+    """
+    log_words = torch.stack([log_word for _, _, log_word in Chain.of(given).steps()], 1)  # [B, n]
+    if given.lengths is not None:
+        beyond = torch.arange(log_words.shape[1]) >= given.lengths[:, None]
+        log_words = log_words.masked_fill(beyond.to(log_words.device), 0.0)
+    impossible = (log_words == -torch.inf).any(1)
+    return log_words.masked_fill(impossible[:, None], 0.0).sum(1).masked_fill(impossible, -torch.inf)

@@ -1,14 +1,17 @@
-"""The forward algorithm as textbooks write it, in float64: the reference for tests."""
+"""The forward algorithm as textbooks write it, in float64: the reference of `simplepcfg.ops.forward`."""
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import float64_of_sentence
-from simplepcfg.ops.forward.arguments import ForwardArguments
+from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 
 
-def naive_forward(arguments: ForwardArguments) -> Tensor:
+def naive_forward(
+    log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
+) -> Tensor:
     """Compute log p in float64, one sentence and one word at a time; differentiated by autograd."""
+    arguments = check_arguments(log_emissions, start, transitions, lengths)
     return torch.stack([_one_sentence(arguments, b) for b in range(arguments.log_emissions.shape[0])])
 
 
