@@ -129,7 +129,7 @@ def test_impossible_sizes_are_named(kind: str, setting: dict[str, int], message:
 @pytest.mark.parametrize("kind", CASES[:4])
 def test_better_than_words_alone(kind: str) -> None:
     """On the built-in treebank, after a second, clearly below the entropy of its words one by one."""
-    sentences = [[*tree.words, "<eos>"] for tree in short_trees(300)]
+    sentences = [[*tree.words, "<eos>"] for tree in short_trees(160)]
     ids: dict[str, int] = {}
     encoded = [[ids.setdefault(word, len(ids) + 1) for word in sentence] for sentence in sentences]
     longest = max(map(len, encoded))
@@ -140,8 +140,8 @@ def test_better_than_words_alone(kind: str) -> None:
 
     network = model(kind, len(ids) + 1, states=24, embedding=24, **extra(kind))
     optimiser = torch.optim.Adam(network.parameters(), lr=0.03)
-    for step in range(60):
-        chosen = slice(75 * (step % 4), 75 * (step % 4 + 1))
+    for step in range(40):
+        chosen = slice(40 * (step % 4), 40 * (step % 4 + 1))
         optimiser.zero_grad()
         network.loss(words[chosen], lengths[chosen]).mean().backward()
         optimiser.step()

@@ -169,9 +169,9 @@ def test_every_parameter_gets_a_gradient(which: str, precision: str) -> None:
     check_gradients(network)
 
 
-@pytest.mark.parametrize("which", WHICH)
-def test_training_lowers_the_loss(which: str) -> None:
-    network = model(which, nonterminals=16, preterminals=24, embedding=32)
+def test_training_lowers_the_loss() -> None:
+    """With the networks of the paper's appendix; tests/training trains the released ones."""
+    network = model("paper", nonterminals=16, preterminals=24, embedding=32)
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     before = float(network.loss(words).mean().detach())
     train_on(network, words)

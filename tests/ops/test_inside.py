@@ -95,6 +95,15 @@ def test_inside_counts_every_derivation(backend: str) -> None:
     assert inside(*case.tensors(), backend=backend).item() == pytest.approx(expected, abs=1e-12)
 
 
+@cache
+def naive_answers(batch: int, n: int, nonterminals: int, preterminals: int) -> tuple[Case, Tensor, tuple[Tensor, ...]]:
+    """A random case, its log Z and gradients, one split at a time."""
+    case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
+    expected = inside(*case.tensors(), backend="naive")
+    true = gradients(expected, case.tensors(), torch.arange(1.0, batch + 1, dtype=torch.float64))
+    return case, expected.detach(), tuple(true)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(
     ("batch", "n", "nonterminals", "preterminals"),
@@ -104,10 +113,8 @@ def test_inside_counts_every_derivation(backend: str) -> None:
 def test_inside_against_naive_at_odd_sizes(
     backend: str, dtype: torch.dtype, batch: int, n: int, nonterminals: int, preterminals: int
 ) -> None:
-    case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
+    case, expected, true = naive_answers(batch, n, nonterminals, preterminals)
     weights = torch.arange(1.0, batch + 1, dtype=torch.float64)
-    expected = inside(*case.tensors(), backend="naive")
-    true = gradients(expected, case.tensors(), weights)
     small = case.to(dtype)
     log_z = inside(*small.tensors(), backend=backend)
     assert log_z.dtype == dtype

@@ -50,8 +50,7 @@ def test_opcheck(backend: str, batched: bool) -> None:
         torch.library.opcheck(operators.inside_backward, (*arguments, needs))
 
 
-@pytest.mark.parametrize("backend", ["auto", "triton"])
-@pytest.mark.parametrize("lengths", [None, LENGTHS])
+@pytest.mark.parametrize(("backend", "lengths"), [("auto", None), ("auto", LENGTHS), ("triton", LENGTHS)])
 def test_compiled_in_one_graph(backend: str, lengths: Tensor | None) -> None:
     """A model around `inside` is one graph without breaks, and its gradients have the same bits."""
 
@@ -66,8 +65,7 @@ def test_compiled_in_one_graph(backend: str, lengths: Tensor | None) -> None:
         assert_equal(gradients(compiled(*tensors), tensors[:3]), gradients(model(*tensors), tensors[:3]))
 
 
-@pytest.mark.parametrize("backend", ["auto", "triton"])
-@pytest.mark.parametrize("lengths", [None, LENGTHS])
+@pytest.mark.parametrize(("backend", "lengths"), [("auto", None), ("triton", LENGTHS)])
 def test_compiled_span_marginals(backend: str, lengths: Tensor | None) -> None:
     """They are one operator without derivatives."""
 

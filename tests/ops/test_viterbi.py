@@ -95,15 +95,14 @@ def test_backends_agree(
     torch.testing.assert_close(ours.log_probability, naive.log_probability)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_products_in_several_parts(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows than a tile, and the symbols in several parts, which never need much memory."""
     from simplepcfg.ops.viterbi import fused
 
     monkeypatch.setattr(fused, "multiprocessors", lambda device: 40)
     assert fused._parts(2, 300, 40, 2**20) > 1
     assert fused._parts(2, 300, 40, 2**28) == 1
-    case = random_case(17, 4, 65, 131, scale=3.0, dtype=dtype)
+    case = random_case(17, 4, 65, 131, scale=3.0, dtype=torch.float32)
     ours, naive = (viterbi(*rules_and_sentences(*case.tensors()), backend=name) for name in ("triton", "naive"))
     assert torch.equal(ours.labels, naive.labels)
     assert torch.equal(ours.tags, naive.tags)

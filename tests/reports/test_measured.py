@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import simplepcfg
-from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.evaluation.calibration import calibration
 from simplepcfg.evaluation.treebank import Treebank
@@ -49,7 +48,7 @@ def test_calibration_is_of_the_words_that_count(run: Run) -> None:
 
 
 def test_measured_as_by_evaluate(run: Run) -> None:
-    trees = generate_treebank(45, seed=9)
+    trees = short_trees(45, seed=9)
     found = measure({"run": run}, trees, "", lambda text: None)
     expected = run.evaluate(trees, labels=True)
     report = found.runs["run"].report

@@ -6,13 +6,12 @@ import pytest
 
 import simplepcfg
 from simplepcfg.data.brackets import parse_tree
-from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import sample_parses
 from simplepcfg.reports import Report, make_report
 from simplepcfg.reports.page import Points, Table
 from simplepcfg.runs.history import TrainingHistory, read_history
-from tiny_runs import make_tiny_run
+from tiny_runs import make_tiny_run, short_trees
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> dict[str
 
 @pytest.fixture(scope="module")
 def report(runs: dict[str, Run]) -> Report:
-    return make_report(runs, generate_treebank(40, seed=9))
+    return make_report(runs, short_trees(40, seed=9))
 
 
 def test_the_first_screen_says_in_five_lines_what_a_run_is_good_at(report: Report) -> None:
@@ -40,7 +39,7 @@ def test_disagreement_counts_constituents(report: Report, runs: dict[str, Run]) 
     (section,) = [section for section in report.sections if section.title == "Disagreement"]
     (table,) = [part for part in section.parts if isinstance(part, Table)]
     numbers = [int(row[1].replace(",", "")) for row in table.rows]
-    trees = generate_treebank(40, seed=9)
+    trees = short_trees(40, seed=9)
     parsed = [run.parse_spans(trees) for run in runs.values()]
     spans = [
         {(k, i, j) for k, tree in enumerate(found) for i, j, _ in tree.spans if 1 < j - i < len(tree)}

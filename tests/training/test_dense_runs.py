@@ -34,37 +34,37 @@ SETTINGS = {"n-pcfg": [], "c-pcfg": ["model.latent=3", "model.encoder=16"]}
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_learns_more_than_word_frequencies(tmp_path: Path, kind: str) -> None:
-    trees = short_trees(440)
+    trees = short_trees(280)
     text = [" ".join(tree.words) for tree in trees]
     config = load_config(kind, [*SMALL, *SETTINGS[kind]], environment={})
-    train(config, tmp_path / "run", train_text=text[:400], valid_text=text[400:])
+    train(config, tmp_path / "run", train_text=text[:240], valid_text=text[240:])
     loaded = load_run(tmp_path / "run")
     run = Run(loaded.model, loaded.vocabulary, loaded.config)
-    report = run.evaluate(trees[400:])
+    report = run.evaluate(trees[240:])
     ids = [run.vocabulary.encode(item.tokens) for _, item in run.prepare(text)]
-    held_out = [sentence for sentence in ids[400:] if len(sentence) > 1]
-    unigram = unigram_log_likelihood(ids[:400], held_out, len(run.vocabulary), eos=False)
+    held_out = [sentence for sentence in ids[240:] if len(sentence) > 1]
+    unigram = unigram_log_likelihood(ids[:240], held_out, len(run.vocabulary), eos=False)
     assert report.perplexity is not None
     assert report.perplexity.perplexity < math.exp(-float(unigram.sum()) / sum(len(words) + 1 for words in held_out))
-    parsed = run.parse(text[400:403], decode="viterbi")
+    parsed = run.parse(text[240:243], decode="viterbi")
     assert len(parsed) == 3
-    best = run.k_best(text[400:403], 4)
-    words = torch.tensor([ids[400]])
+    best = run.k_best(text[240:243], 4)
+    words = torch.tensor([ids[240]])
     with torch.no_grad():  # in float32, and so perhaps another tree of all but the same probability
         score = float(run.model.grammar(words).viterbi(words).log_probability)  # type: ignore[operator]
     assert best[0][0].log_probability == pytest.approx(score, rel=1e-5)
-    drawn = run.sample_trees(text[400:403], 4)
+    drawn = run.sample_trees(text[240:243], 4)
     assert all(
         tree.log_probability <= trees[0].log_probability + 1e-4
         for trees, four in zip(best, drawn, strict=True)
         for tree in four
     )
-    assert run.kl_divergence(run, text[400:402]) == pytest.approx([0, 0], abs=1e-6)
+    assert run.kl_divergence(run, text[240:242]) == pytest.approx([0, 0], abs=1e-6)
     assert len(run.sample(2, max_length=8).trees) == 2
     for question in (
-        lambda: run.surprisal(text[400:402]),
+        lambda: run.surprisal(text[240:242]),
         lambda: run.complete("my old", samples=2),
-        lambda: run.symbols(text[400:]),
+        lambda: run.symbols(text[240:]),
     ):
         if kind == "n-pcfg":
             question()

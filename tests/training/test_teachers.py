@@ -80,8 +80,7 @@ def test_packed_marginals_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["prior", "targets"])
-@pytest.mark.parametrize("kind", ["simple", "dense"])
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("kind", "bias"), [("simple", False), ("simple", True), ("dense", False)])
 def test_gradients_by_finite_differences(form: str, kind: str, bias: bool) -> None:
     torch.manual_seed(3)
     if kind == "simple":
