@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from browser_page import Page
 from tiny_runs import make_tiny_run
 
 ARGUMENTS = [
@@ -108,3 +109,17 @@ def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable]
     yield start
     for driver in started:
         driver.quit()
+
+
+@pytest.fixture(scope="session")
+def driver(open_browser, tmp_path_factory):
+    """A browser that keeps what is downloaded."""
+    folder = tmp_path_factory.mktemp("downloads")
+    found = open_browser(downloads=folder)
+    found.downloads = folder
+    return found
+
+
+@pytest.fixture
+def page(driver, address: str) -> Page:
+    return Page(driver, address)
