@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.evaluation.perplexity import perplexity, unigram_log_likelihood
 from simplepcfg.inference.run import Run
 from simplepcfg.runs.checkpoint import Checkpoint
 from simplepcfg.runs.config.files import load_config
@@ -13,6 +12,7 @@ from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.training import Interrupted, train
 from tiny_runs import short_trees
 from toy_runs import SignalAt, differences
+from word_frequencies import unigram_perplexity
 
 SMALL = [
     "model.nonterminals=10",
@@ -76,11 +76,5 @@ def test_each_learns_more_than_word_frequencies(
     assert report.perplexity is not None
     assert report.f1 is not None
     assert report.perplexity.perplexity == pytest.approx(result.best.perplexity, rel=1e-4)
-    assert report.perplexity.perplexity < unigram_perplexity(run, text)
-
-
-def unigram_perplexity(run: Run, text: list[str]) -> float:
-    """Of the held-out sentences, by the frequencies of words and ends in the training text."""
     ids = [run.vocabulary.encode(item.tokens) for _, item in run.prepare(text)]
-    scores = unigram_log_likelihood(ids[:-50], ids[-50:], len(run.vocabulary), eos=False)
-    return perplexity(scores, [len(sentence) for sentence in ids[-50:]], eos=False).perplexity
+    assert report.perplexity.perplexity < unigram_perplexity(ids[:sentences], ids[sentences:], len(run.vocabulary))

@@ -1,13 +1,11 @@
 """N-PCFG and C-PCFG as runs: they learn the built-in treebank, answer what they can and refuse the rest in one line."""
 
-import math
 from pathlib import Path
 
 import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.perplexity import unigram_log_likelihood
 from simplepcfg.inference.run import Run
 from simplepcfg.models import build_model
 from simplepcfg.runs.config.files import load_config
@@ -16,6 +14,7 @@ from simplepcfg.training import train
 from simplepcfg.training.memory_estimate import estimate
 from simplepcfg.training.step.rule_count_check import rule_count_ratio
 from tiny_runs import short_trees
+from word_frequencies import unigram_perplexity
 
 SMALL = [
     "model.nonterminals=8",
@@ -42,10 +41,8 @@ def test_learns_more_than_word_frequencies(tmp_path: Path, kind: str) -> None:
     run = Run(loaded.model, loaded.vocabulary, loaded.config)
     report = run.evaluate(trees[240:])
     ids = [run.vocabulary.encode(item.tokens) for _, item in run.prepare(text)]
-    held_out = [sentence for sentence in ids[240:] if len(sentence) > 1]
-    unigram = unigram_log_likelihood(ids[:240], held_out, len(run.vocabulary), eos=False)
     assert report.perplexity is not None
-    assert report.perplexity.perplexity < math.exp(-float(unigram.sum()) / sum(len(words) + 1 for words in held_out))
+    assert report.perplexity.perplexity < unigram_perplexity(ids[:240], ids[240:], len(run.vocabulary))
     parsed = run.parse(text[240:243], decode="viterbi")
     assert len(parsed) == 3
     best = run.k_best(text[240:243], 4)
