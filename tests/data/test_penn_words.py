@@ -13,7 +13,7 @@ from simplepcfg.data.penn_words import plain_apostrophes, tokenize
 from tiny_runs import tiny_sentences
 
 # Where tokenize() differs by intention: its documentation says how.
-DIFFERENT = re.compile(r"[,:][,:]|'[dms]'(?![\w'])|(?:not|me|na|ta|'n|'ye)'t(?:is|was)", re.IGNORECASE)
+DIFFERENT = re.compile(r"[,:][,:]|'[dms]'(?![\w'])|(?:not|me|na|ta|'n|'ye)'t(?:is|was)|[¢£¤¥€₤₩₫₹₽]", re.IGNORECASE)
 DASHES = re.compile(r"(—+|―+|–(?=\s)|(?<=\s)–|…|--+)")
 CLITICS = ["n't", "'s", "'ll", "'re", "'ve", "'d", "'m", "'em", "'n", "'90s", "'tis", "'twas"]
 CONTRACTIONS = ["cannot", "gonna", "gotta", "gimme", "lemme", "wanna", "d'ye", "more'n"]
@@ -77,7 +77,6 @@ HARD = [
         "$5",
         "5%",
         "#5",
-        "£5.50",
     ),
     "well-known a - b a--b a---b ---- -----x —a— ―― 1990–1995 a – b a –b a– b -a- --a-- ‐a‑b a−b a‒b",
     "http://www.example.com/a?b=1&c=2,3. me@example.com #tag R&B a/b a_b a=b+c ~x^y|z\\w <b>x</b>",
@@ -110,6 +109,7 @@ def nltk_words(sentence: str) -> Iterator[str]:
         ("I don’t—can’t—go,", "I do n’t — ca n’t — go ,"),
         ('He said "no" (twice).', 'He said " no " ( twice ) .'),
         ("It costs $5.50, or 10%.", "It costs $ 5.50 , or 10 % ."),
+        ("€5, £3.50 or 10€?", "€ 5 , £ 3.50 or 10 € ?"),
         ("the dog 's bone is n't here .", "the dog 's bone is n't here ."),
         ("``Well,'' she said--and left…", "`` Well , '' she said -- and left …"),
         ("He said, ''tis good; (''no, sir.'')", "He said , '' tis good ; ( '' no , sir . '' )"),

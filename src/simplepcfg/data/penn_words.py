@@ -17,7 +17,7 @@ _LAST_PERIOD = rf"\.(?={_CLOSING}{_END})"
 _CHUNK = re.compile(
     rf"""
       [^\W_]+(?=\ )                  # the most frequent case first: letters and digits before a space
-    | (?: [^]\s!"#$%&()*;<>?@[{{}}«»‒–—―‘“”„…`'.,:-]+
+    | (?: [^]\s!"#$%&()*;<>?@[{{}}«»‒–—―‘“”„…`'.,:¢£¤¥€₤₩₫₹₽-]+
         | '(?!')                     # it’s; clitics and quotation marks are found by _APOSTROPHE_CUT
         | (?<!--)-(?!-)              # well-known
         | [,:](?=\d)                 # 1,000 and 10:30
@@ -62,6 +62,7 @@ def tokenize(sentence: str) -> list[str]:
     - 'tis after a word such as `cannot` is one word (`cannot'tis`);
     - ½, ² and the like are digits (in NLTK `'½` is one word), and combining marks of scripts other than Latin, Greek
       and Cyrillic are punctuation where an apostrophe follows;
+    - signs of all currencies are words, as `$` is (in NLTK `€5` is one word);
     - all white space is the same (in NLTK a period before a tab and a quotation mark is not the last of a sentence).
 
         tokenize("“I can’t,” he said.")  # ["“", "I", "ca", "n’t", ",", "”", "he", "said", "."]
