@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from difflib import get_close_matches
 
 import typer
 
@@ -84,6 +85,9 @@ def _explain_usage(error: Exception) -> str:
     for problem in getattr(error.__cause__, "errors", list)():  # pydantic's, which knows the value
         if problem["type"] in NOT_A_NUMBER:
             message = message.replace(problem["msg"], f"{problem['input']!r} is no {NOT_A_NUMBER[problem['type']]}")
+    if (option := getattr(error, "option_name", None)) is not None and hasattr(error, "possibilities"):
+        close = get_close_matches(option, error.possibilities or (), 1, cutoff=0.7)
+        message = f"no such option: {option}" + "".join(f" (did you mean {name}?)" for name in close)
     message = message[:1].lower() + message[1:].rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "simplepcfg"
