@@ -200,5 +200,5 @@ def die(request: DyingRequest) -> Answers:
 def test_a_process_that_dies_is_told(tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
     request = DyingRequest(run=str(tiny_run), files=[str(text_file)], out=tmp_path / "out", jobs=2)
     with pytest.raises(ResourceError, match=r"a process has died.*the same command goes on"):
-        answer_corpus(request, die, [str(tiny_run)], ".trees")
+        answer_corpus(request, die, [str(tiny_run)], ".trees", "parsing")
     assert _answers(tmp_path / "out") == {}

@@ -229,3 +229,15 @@ def test_an_option_is_no_file_name(call: Call, tiny_run: Path, tmp_path: Path, m
     assert "--json has no value, as the option -q follows it" in refused.err
     assert list(tmp_path.iterdir()) == []
     assert call("sample", tiny_run, "--json", "-", "-q").code == 0
+
+
+def test_the_files_of_a_folder_are_told(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("the dog sees a cat\n")
+    assert f"2 files: {tmp_path / 'a.txt'}, {tmp_path / 'b.txt'}\n" in call("parse", tiny_run, tmp_path).err
+    assert "files" not in call("parse", tiny_run, tmp_path / "a.txt", tmp_path / "b.txt").err
+
+
+def test_a_misspelt_option_has_one_suggestion(call: Call) -> None:
+    assert "no such option: --fromat (did you mean --format?); see" in call("parse", "english", "--fromat", "json").err
+    assert "no such option: --zzz; see" in call("parse", "english", "--zzz").err

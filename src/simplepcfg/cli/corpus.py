@@ -3,14 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import fields, replace
-from itertools import chain, islice
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.job import Part, Prepare
+from simplepcfg.cli.job import Part, Prepare, read_inputs, tell_files, title
 from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError, counted
@@ -19,6 +18,7 @@ from simplepcfg.progress import stage
 
 if TYPE_CHECKING:
     from simplepcfg.data.inputs import Inputs
+    from simplepcfg.data.preprocessing import Preprocessing
 
 PART_SIZE = 10_000  # sentences
 SETTINGS = "settings.json"
@@ -43,7 +43,7 @@ def is_corpus(request: SentencesRequest) -> bool:
     return True
 
 
-def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[str], suffix: str) -> None:
+def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[str], suffix: str, doing: str) -> None:
     """Answer all sentences, or those of a shard, in files of a folder; those that are there already are kept.
 
     A part is finished once its file has its final name. `prepare` is called in each process; it loads the grammar.
@@ -53,46 +53,59 @@ def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[st
     folder = request.out
     assert folder is not None
     shard, shards = _shard(request.shard)
-    make_job, _ = prepare(replace(request, device="cpu"))
-    job = make_job(None)
-    inputs: Inputs = job.inputs  # type: ignore[assignment]
+    inputs = read_inputs(request, _preprocessing_of(grammars[0]))
     paths = _output_paths(inputs.files, folder, suffix)
     size = request.part_size or PART_SIZE
     _record(folder, request, grammars, size, {str(path.relative_to(folder)): file for file, path in paths.items()})
-    kept = written = read = 0
-    remarks: set[str] = set()
-    with ExitStack() as stack:
-        advance: Callable[[float], None] = lambda amount: None  # noqa: E731
+    kept = written = 0
+    passed: list[int] = []  # bytes of parts that nothing is done with, since the last one that was written
 
-        def unfinished() -> Iterator[Part]:
-            nonlocal kept, read
-            for number, part in enumerate(_parts(inputs, paths, suffix, size)):
-                mine = number % shards == shard
-                if mine and not part.path.exists():
-                    yield part
-                    continue
-                kept += mine
-                read += part.read
-                advance(part.read)
+    def unfinished() -> Iterator[Part]:
+        nonlocal kept
+        for number, part in enumerate(_parts(inputs, paths, suffix, size)):
+            if number % shards != shard or part.path.exists():
+                kept += number % shards == shard
+                passed.append(part.read)
+            else:
+                yield part
 
-        parts = unfinished()
-        first = next(parts, None)
-        if first is not None:
-            total = None if inputs.size is None else max(inputs.size - read, 1)
-            advance = stack.enter_context(stage(job.title, total))
-            # Every sentence takes a byte, so that there are no more parts than this.
-            most = len(inputs.files) + (inputs.size or 0) // size
-            devices = devices_of(request)[:most]
-            for part, said in write_parts(chain([first], parts), prepare, request, devices):
+    parts = unfinished()
+    first = next(parts, None)
+    if first is not None:  # what is finished already says nothing of the time that the rest will take
+        total = None if inputs.size is None else max(inputs.size - sum(passed), 1)
+        passed.clear()
+        tell_files(request, inputs.files)
+        # Every sentence takes a byte, so that there are no more parts than this.
+        devices = devices_of(request)[: len(inputs.files) + (inputs.size or 0) // size]
+        told: set[str] = set()
+        with stage(title(doing, inputs.files), total) as advance:
+            for part, remarks in write_parts(chain([first], parts), prepare, request, devices):
                 written += 1
-                advance(part.read)
-                for line in said:
-                    kind = re.split(r"\d", line)[0]
-                    if kind not in remarks:  # every part would say it
-                        remarks.add(kind)
+                advance(part.read + sum(passed))
+                passed.clear()
+                for line in remarks:
+                    kind = re.sub(r"\d+", "", line)
+                    if kind not in told:  # every part would say it, with numbers of its own
+                        told.add(kind)
                         note(f"{part.file}: {line}", request.quiet)
     before = f", {counted(kept, 'part')} there before" if kept else ""
     note(f"{folder}: {counted(written, 'part')} written{before}", request.quiet)
+
+
+def _preprocessing_of(grammar: str) -> "Preprocessing | None":
+    """Return how a grammar or a control reads text, without loading a grammar; None for a baseline."""
+    from simplepcfg.evaluation.treebank import BASELINES
+    from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
+    from simplepcfg.pretrained import run_directory
+    from simplepcfg.runs.run_folder import RunFolder
+
+    if grammar in BASELINES:
+        return None
+    if names_sequence_model(grammar):
+        return load_sequence_model(grammar, "cpu").preprocessing
+    folder = RunFolder(run_directory(grammar))
+    folder.require(folder.config, folder.vocabulary, folder.model)
+    return folder.read_config().data.preprocessing
 
 
 def _shard(text: str | None) -> tuple[int, int]:
@@ -175,16 +188,15 @@ def _parts(inputs: "Inputs", paths: dict[str, Path], suffix: str, size: int) -> 
     """Yield the parts of each file: the whole of a small one; those of a large one have numbers in their names."""
     read = 0
     for file, path in paths.items():
-        items, first = inputs.of_file(file), 0
+        sentences = inputs.of_file(file)
         stem, dot, end = path.name.rpartition(suffix)
-        while True:
-            chosen = list(islice(items, size))
-            if first and not chosen:
+        for number in count(1):
+            chosen = list(islice(sentences, size))
+            if number > 1 and not chosen:
                 break
-            if first or len(chosen) == size:
-                path = path.with_name(f"{stem}.{first // size + 1:06}{dot}{end}")
-            reached = chosen[-1].read if chosen else read
-            yield Part(file, first, chosen, path, reached - read)
-            first, read = first + len(chosen), reached
+            is_whole = number == 1 and len(chosen) < size
+            place = path if is_whole else path.with_name(f"{stem}.{number:06}{dot}{end}")
+            before, read = read, chosen[-1].read if chosen else read
+            yield Part(file, (number - 1) * size, chosen, place, read - before)
             if len(chosen) < size:
                 break

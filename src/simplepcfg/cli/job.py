@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,14 +21,15 @@ from simplepcfg.errors import InputError, counted
 from simplepcfg.progress import stage
 
 if TYPE_CHECKING:
-    from simplepcfg.data.inputs import Item
+    from simplepcfg.data.inputs import Inputs, Item
+    from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.linguistics.word_model import WordModel
 
 Result = TypeVar("Result")
 Chunk = list[Any]  # of sentences, as lists of words or as trees
 
 MOST_IN_A_CHUNK = 10_000  # sentences
-SHOWN_PLACES = 5
+SHOWN = 5  # files, or places of sentences, in a remark
 TOO_LONG: list[str] = []  # stands for a sentence that is not computed
 STDIN = "-"
 
@@ -61,20 +63,15 @@ class Job:
     """
 
     def __init__(self, asked: SentencesRequest, doing: str, run: "WordModel | None", part: Part | None = None) -> None:
-        from simplepcfg.data.inputs import Inputs
         from simplepcfg.inference.run import Run
 
         self.done = 0 if part is None else part.first  # sentences, those that were skipped included
         self.first = self.done + asked.skip  # sentences before those that are answered
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
-        if part is None:
-            paths = list(asked.files or [STDIN])
-            options = {} if run is None else {"split": run.preprocessing.split, "language": run.preprocessing.language}
-            self.inputs: Inputs | Part = Inputs(paths, raw=asked.raw, offsets=asked.offsets, **options)  # type: ignore[arg-type]
-        else:
-            self.inputs = part
+        read = partial(read_inputs, asked, None if run is None else run.preprocessing)
+        self.inputs: Inputs | Part = read() if part is None else part
         self._at_keyboard = self.inputs.files == [STDIN] and sys.stdin.isatty()
-        self._doing, self._run, self._raw, self._skip, self._quiet = doing, run, asked.raw, asked.skip, asked.quiet
+        self._doing, self._run, self._asked = doing, run, asked
         self._by_work = run if isinstance(run, Run) else None
         self._most = run.longest_sentence(asked.max_words) if isinstance(run, Run) else asked.max_words
         self._too_long: list[str] = []
@@ -85,8 +82,10 @@ class Job:
 
     def __enter__(self) -> "Job":
         if self._at_keyboard:
-            note("type one sentence a line; Ctrl-D ends", self._quiet)
-        self._advance = self._stack.enter_context(stage(self.title, self.inputs.size))
+            note("type one sentence a line; Ctrl-D ends", self._asked.quiet)
+        if not isinstance(self.inputs, Part):
+            tell_files(self._asked, self.inputs.files)
+        self._advance = self._stack.enter_context(stage(title(self._doing, self.inputs.files), self.inputs.size))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
@@ -95,16 +94,11 @@ class Job:
             go_on = f"the same command with --skip {self.done} goes on; append what it prints (>>)"
             raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}; {go_on}") from None
         if error is None and self._too_long:
-            shown = ", ".join(self._too_long[:SHOWN_PLACES]) + (" …" if len(self._too_long) > SHOWN_PLACES else "")
             count = counted(len(self._too_long), "sentence")
-            note(f"not computed, of more than {self._most} words: {count} ({shown}); see --max-words", self._quiet)
-
-    @property
-    def title(self) -> str:
-        """Title of the progress display: what is done to which files."""
-        names = self.inputs.files
-        source = "standard input" if names == [STDIN] else names[0] if len(names) == 1 else counted(len(names), "file")
-        return f"{self._doing} {source}"
+            places = _first_few(self._too_long)
+            note(
+                f"not computed, of more than {self._most} words: {count} ({places}); see --max-words", self._asked.quiet
+            )
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the sentences in chunks, each of which takes some seconds unless a single sentence takes longer."""
@@ -112,8 +106,8 @@ class Job:
         from simplepcfg.inference.batches import blocks
 
         items: Iterator[Item] = iter(self.inputs)
-        self.done += sum(1 for _ in islice(items, self._skip))
-        by_line = self._at_keyboard and not self._raw
+        self.done += sum(1 for _ in islice(items, self._asked.skip))
+        by_line = self._at_keyboard and not self._asked.raw
         first = list(islice(items, 1 if by_line else LOOKED_AT))
         self._look_at(first)
         chunk: Chunk = []
@@ -158,13 +152,13 @@ class Job:
         names = self.inputs.files
         self.columns = ["file"] * (len(names) > 1) + ["sent_id"] * any(item.id is not None for item in first)
         if not first and not self._at_keyboard and not self.done:
-            note(f"{'standard input' if names == [STDIN] else names[0]}: no sentences", self._quiet)
+            note(f"{'standard input' if names == [STDIN] else names[0]}: no sentences", self._asked.quiet)
         plain = [item.sentence for item in first if isinstance(item.sentence, list) and item.id is None]
-        if not self._raw and not self.done:
+        if not self._asked.raw and not self.done:
             tokenizes = self._run is not None and self._run.preprocessing.tokenize
             remark = paragraph_remark(plain) if tokenizes else untokenized_remark(plain)
             if remark is not None:
-                note(f"the text {remark}; --raw splits it into sentences and words", self._quiet)
+                note(f"the text {remark}; --raw splits it into sentences and words", self._asked.quiet)
 
     def _fitting(self, item: "Item") -> object:
         """Return the sentence, or `TOO_LONG` for one of more words than are computed; dropped ones do not count."""
@@ -182,6 +176,31 @@ class Job:
 
 Answers = tuple[Callable[[Part | None], Job], Callable[[Job], object]]  # of a command: what makes a job and answers it
 Prepare = Callable[[Any], Answers]  # of the command's request
+
+
+def read_inputs(asked: SentencesRequest, preprocessing: "Preprocessing | None") -> "Inputs":
+    """Return the sentences that are asked for."""
+    from simplepcfg.data.inputs import Inputs
+    from simplepcfg.data.preprocessing import Preprocessing
+
+    paths, reading = asked.files or [STDIN], preprocessing or Preprocessing()
+    return Inputs(paths, split=reading.split, raw=asked.raw, language=reading.language, offsets=asked.offsets)
+
+
+def tell_files(asked: SentencesRequest, names: list[str]) -> None:
+    """Say which files a folder or a pattern stands for."""
+    if asked.files and asked.files != names:
+        note(f"{counted(len(names), 'file')}: {_first_few(names)}", asked.quiet)
+
+
+def title(doing: str, names: list[str]) -> str:
+    """Return the title of the progress display: what is done to which files."""
+    source = "standard input" if names == [STDIN] else names[0] if len(names) == 1 else counted(len(names), "file")
+    return f"{doing} {source}"
+
+
+def _first_few(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + " …" * (len(names) > SHOWN)
 
 
 @contextmanager

@@ -90,7 +90,8 @@ def command(request: ParseRequest) -> None:
     _refuse_contradictions(request, runs)
     refuse_missing_files(request.files)
     if is_corpus(request):
-        answer_corpus(request, prepare, runs, ".txt" if request.k is not None else SUFFIXES[request.format])
+        suffix = ".txt" if request.k is not None else SUFFIXES[request.format]
+        answer_corpus(request, prepare, runs, suffix, "parsing")
         return
     make_job, answer = prepare(request)
     with make_job(None) as job:

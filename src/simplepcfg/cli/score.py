@@ -114,7 +114,7 @@ def command(request: ScoreRequest) -> None:
         raise InputError("--spillover adds columns to a table; give --regions with it")
     refuse_missing_files(request.files)
     if is_corpus(request):
-        answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores")
+        answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores", "scoring")
         return
     model = _load(request)
     unknown = UnknownWords(model)
