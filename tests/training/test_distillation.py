@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from simplepcfg import load
-from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-from simplepcfg.ops.mbr import best_trees
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import load_run
@@ -18,7 +15,6 @@ from simplepcfg.training import start
 from simplepcfg.training.distillation import DistillationFolder, distil, student_config
 from simplepcfg.training.seeds import SeedsFailed
 from simplepcfg.training.signals import Interrupted
-from simplepcfg.training.teacher_choice import BONUSES
 from tiny_runs import SETTINGS, tiny_sentences
 
 
@@ -38,32 +34,17 @@ def weights(folder: Path) -> list[torch.Tensor]:
     return list(load_run(folder, "cpu").model.state_dict().values())
 
 
-def bonus_by_parsing(student: Path, teachers: list[Path]) -> float:
-    """Return the bonus with which a student's trees share most spans with those of its teachers together."""
-    run, sentences = load(student, "cpu"), [line for line in tiny_sentences(40) if len(line.split()) > 2]
-    tables = [load(teacher, "cpu").span_marginals(sentences) for teacher in teachers]
-    means = [torch.stack(each).mean(0) for each in zip(*tables, strict=True)]
-    words = [line.split() for line in sentences]
-    gold = [SpanTree.from_spans(each, best_trees(mean[None])[0]) for each, mean in zip(words, means, strict=True)]
-    shared = []
-    for bonus in BONUSES:
-        data = run.config.data.model_copy(update={"branching_bonus": bonus})
-        run.config = run.config.model_copy(update={"data": data})
-        shared.append(run.evaluate(gold).corpus_f1)
-    return BONUSES[shared.index(max(shared))]
-
-
 def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
     first, second = configuration(tmp_path), configuration(tmp_path, "model.nonterminals=3")
     configs, folder = {"first": first, "second": second}, DistillationFolder(tmp_path / "all")
     told: list[str] = []
     result = distil(configs, folder.path, 1, note=told.append)
     assert result.directory == folder.student
-    assert [line for line in told[:-1] if "seed" not in line] == [
+    assert [line for line in told if "seed" not in line] == [
         "members of first: 1 run",
         "members of second: 1 run",
     ]
-    assert told[-2] == "student of first/seed-0, second/seed-0"
+    assert told[-1] == "student of first/seed-0, second/seed-0"
     teachers = [folder.members(name).folder(0) for name in configs]
     start.train(student_config(first, teachers, 5.0, 0), tmp_path / "alone")
     assert all(map(torch.equal, weights(folder.student), weights(tmp_path / "alone")))
@@ -73,13 +54,9 @@ def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
         ("members", "first", "seed-0"),
         ("members", "second", "seed-0"),
     ]
-    chosen = load_run(folder.student, "cpu").config.data.branching_bonus
-    assert told[-1].startswith(f"data.branching_bonus = {chosen}: ")
-    assert chosen == bonus_by_parsing(folder.student, teachers)
     before = weights(folder.student)
     distil(configs, folder.path, 1)  # everything is there already
     assert all(map(torch.equal, before, weights(folder.student)))
-    assert load_run(folder.student, "cpu").config.data.branching_bonus == chosen
     with pytest.raises(InputError, match="first was begun with other settings; give the same as then"):
         distil({"first": second}, folder.path, 1)
     with pytest.raises(InputError, match="first was begun with 1 seeds, not 2"):

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from simplepcfg.runs.config.files import load_config, save_config
-from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.config.files import load_config
 from simplepcfg.training import teacher_choice
 from simplepcfg.training.start import train
 from simplepcfg.training.teacher_choice import choose_teachers, tree_agreement
@@ -75,27 +74,3 @@ def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert tree_agreement(runs, [], torch.device("cpu")).tolist() == [[1, 1], [1, 1]]  # a text of two-word sentences
     monkeypatch.setattr(teacher_choice, "tree_agreement", lambda *_: pytest.fail("computed twice"))
     assert choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append) == first
-
-
-def test_bonus_that_agrees_with_the_teachers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The student prefers (0, 2) to (1, 3) by 0.3, the teachers do not."""
-    text = tmp_path / "text.txt"
-    text.write_text("the dog sees\n")
-    folder = RunFolder(tmp_path / "student")
-    folder.path.mkdir()
-    settings = [*SETTINGS, f'data.train="{text}"', f'data.valid="{text}"', 'training.teacher=["one", "two"]']
-    save_config(load_config("sn-pcfg-small", settings, environment={}), folder.config)
-    tables = {"student": (0.65, 0.35), "one": (0.4, 0.6), "two": (0.3, 0.7)}
-
-    def marginals(run: str, sentences: list[list[str]]) -> list[torch.Tensor]:
-        table = torch.zeros(4, 4)
-        table[0, 3] = 1
-        table[0, 2], table[1, 3] = tables[Path(run).name]
-        return [table for _ in sentences]
-
-    monkeypatch.setattr(teacher_choice, "load_run", lambda run, device: run)
-    monkeypatch.setattr(teacher_choice, "span_marginals", marginals)
-    assert teacher_choice.choose_bonus(folder, "cpu") == 0.4
-    assert folder.read_config().data.branching_bonus == 0.4
-    text.write_text("the dog\n")  # no sentence with more than one tree
-    assert teacher_choice.choose_bonus(folder, "cpu") == 0.4

@@ -16,7 +16,7 @@ from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, train
-from simplepcfg.training.teacher_choice import Choice, choose_bonus, choose_teachers, finished
+from simplepcfg.training.teacher_choice import Choice, choose_teachers, finished
 
 TaughtBy = Literal["others", "all"]
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
@@ -82,8 +82,7 @@ def distil(
     The student learns from the span marginals of `keep` members of each configuration, with the weight
     `teacher_weight`, which falls to 0 over `teacher_steps`, or stays if they are 0; a configuration that names another
     weight or number of steps keeps them. `choose_teachers` says which members teach, and that it leaves out
-    configurations that do not fit; `choose_bonus` sets the student's `data.branching_bonus`. `seeds_of` has the seeds
-    of configurations with another number.
+    configurations that do not fit. `seeds_of` has the seeds of configurations with another number.
 
     With more `generations` the members are trained again, as students of those before: of other configurations or of
     "all" of them, by `taught_by`. Generations end where the teachers' agreement no longer rises, and one that agrees
@@ -135,9 +134,7 @@ def distil(
         config = taught(pupil, choice.teachers)
         note("student of " + ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher))
         reporter = make_reporter(run.path, config)
-        result = train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
-        note(f"data.branching_bonus = {choose_bonus(run, device)}: so its trees agree most with those of its teachers")
-        return result
+        return train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
     except Interrupted as error:
         raise Interrupted(folder.how_to_go_on, error.signal_number) from None
 

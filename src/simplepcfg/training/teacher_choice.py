@@ -1,4 +1,4 @@
-"""Choice of the runs that teach, and of the student's bonus, without gold trees: by likelihood and agreement."""
+"""Choice of the runs that teach, without gold trees: by likelihood and agreement."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from torch import Tensor
 
 from simplepcfg.data.tokens import read_tokens
 from simplepcfg.files import write_json
-from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import training_text
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_tensor_file
-from simplepcfg.training.teachers import best_tree_masks, mean_marginals, span_marginals
+from simplepcfg.training.teachers import best_tree_masks, span_marginals
 
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
 MARGIN = 0.1
 RECORD = "teachers.json"
-BONUSES = (0.0, 0.2, 0.4, 0.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,26 +138,6 @@ def tree_agreement(runs: Sequence[Path], sentences: Sequence[Sequence[str]], dev
         return round(shared / total, 4) if total else 1.0  # as it is written down
 
     return torch.tensor([[f1(one, other) for other in trees] for one in trees])
-
-
-def choose_bonus(student: RunFolder, device: str = "auto") -> float:
-    """Set `data.branching_bonus` of a trained student, without gold trees, and return it.
-
-    Of `BONUSES` it takes the one with which the student's trees agree most with those of its teachers together, by
-    their mean marginals on the validation text.
-    """
-    config = student.read_config()
-    sentences = _sentences(config)
-    if not sentences:
-        return config.data.branching_bonus
-    runs, on = (str(student.path), *config.training.teacher), str(resolve_device(device))
-    own, *teachers = (span_marginals(load_run(run, on), sentences) for run in runs)
-    together = best_tree_masks(mean_marginals(teachers))
-    shared = {bonus: int((best_tree_masks(own, bonus) & together).sum()) for bonus in BONUSES}
-    best = max(BONUSES, key=lambda bonus: shared[bonus])
-    data = config.data.model_copy(update={"branching_bonus": best})
-    save_config(config.model_copy(update={"data": data}), student.config)
-    return best
 
 
 def _sentences(config: RunConfig) -> list[list[str]]:

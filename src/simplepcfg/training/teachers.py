@@ -210,10 +210,10 @@ def span_marginals(
     return marginals
 
 
-def best_tree_masks(tables: Sequence[Tensor], final_bonus: float = 0.0) -> Tensor:
+def best_tree_masks(tables: Sequence[Tensor]) -> Tensor:
     """Return masks of the trees with the largest sums of marginals, [B, n + 1, n + 1] for the longest sentence."""
     padded, lengths = _padded(tables)
-    return best_tree_mask(padded, lengths, None, final_bonus)
+    return best_tree_mask(padded, lengths)
 
 
 def _largest_sums(tables: Sequence[Tensor], device: torch.device) -> Tensor:
