@@ -52,8 +52,7 @@ TREES = {
 CURRENT_SYSTEMS = {
     *("sn-pcfg", "sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"),
     *("sn-pcfg, branching bonus 0.4, separators", "sn-pcfg-1024, branching bonus 0.4, separators"),
-    "sn-pcfg, student of two each of sn-pcfg-1024 and rank-pcfg-biased, taught with separators, branching bonus 0.4, "
-    "separators",
+    "sn-pcfg, student of two each of sn-pcfg-1024 and rank-pcfg-biased, branching bonus 0.4, separators throughout",
     "two each of sn-pcfg-1024 and tn-pcfg-biased",
     "sn-pcfg-1024 and rank-pcfg-biased, the likeliest two of three each, geometric mean",
     "sn-pcfg, student of the likeliest two of three each of sn-pcfg-1024 and rank-pcfg-biased",
