@@ -45,7 +45,7 @@ def some_bonus() -> Tensor:
     return bonus
 
 
-@pytest.mark.parametrize("how", ["torch", "triton", "graph"])
+@pytest.mark.parametrize("how", ["naive", "torch", "triton", "graph"])
 @pytest.mark.parametrize(
     ("kind", "batched", "with_bonus"),
     [("plain", False, True), ("zeros", False, False), ("dead", False, False), ("plain", True, True)],

@@ -22,7 +22,8 @@ def expected_scores(log_z: Tensor, terms: Sequence[Term], in_graph: bool) -> Ten
     single sentence may lack the first dimension. A rule that no derivation of the sentence uses adds nothing, even if
     its score is infinite. With ``in_graph`` the result can be differentiated; InputError if a score is infinite then.
     """
-    slopes = torch.autograd.grad(log_z.sum(), [value for value, _, _ in terms], create_graph=in_graph)
+    values = [value for value, _, _ in terms]
+    slopes = torch.autograd.grad(log_z.sum(), values, create_graph=in_graph, materialize_grads=True)
     total = torch.zeros_like(log_z, dtype=torch.float64)
     for slope, (value, score, is_log) in zip(slopes, terms, strict=True):
         if in_graph:

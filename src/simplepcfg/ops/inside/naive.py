@@ -57,7 +57,7 @@ def naive_chart(arguments: InsideArguments, b: int) -> NaiveChart:
 
 def _log_z(arguments: InsideArguments, b: int) -> Tensor:
     chart = naive_chart(arguments, b)
-    z = chart.root @ chart.beta[0, chart.n] if chart.n > 1 else chart.root.new_zeros(())
+    z = chart.root @ chart.beta[0, chart.n] if chart.n > 1 else (0.0 * chart.root).sum()
     if z.item() == 0.0:
         # A sentence without a tree has log Z = -inf and zero gradients instead of 0/0.
         return z * 0.0 - torch.inf
