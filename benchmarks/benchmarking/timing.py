@@ -54,9 +54,11 @@ def _measure_on_gpu(function: Callable[[], object], repeats: int, budget_s: floa
     first = _by_events(function, 1)[0]
     affordable = int(1000 * budget_s / max(first, 1e-3)) - 7
     if affordable > 3 and find_spec("triton") is not None:
-        from simplepcfg.ops.timing import bench_quantiles
+        import triton.testing
 
-        return Times(*bench_quantiles(function, min(repeats, affordable) * first, QUANTILES))
+        run_ms = min(repeats, affordable) * first
+        timing = {"warmup": max(1, round(run_ms / 5)), "rep": max(1, round(run_ms)), "quantiles": list(QUANTILES)}
+        return Times(*triton.testing.do_bench(function, **timing))
     return Times.of(_by_events(function, min(repeats, 3)))
 
 

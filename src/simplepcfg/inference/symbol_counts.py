@@ -124,8 +124,7 @@ def _symbol_marginals(grammar: LabelledGrammar, batch: Batch, symbols: Tensor) -
     sentences = Sentences(grammar.log_emissions(batch.words, batch.lengths), batch.lengths)
     _, tables = outside_rows(check_arguments(grammar.rules, sentences), grammar.backend)
     for table in tables:
-        if table.outside is not None:
-            yield table.outside[:, symbols].float() * table.inside[:, symbols].float(), table.cells
+        yield table.outside[:, symbols].float() * table.inside[:, symbols].float(), table.cells
 
 
 def words_and_examples(

@@ -17,9 +17,6 @@ from simplepcfg.ops.tensor_fields import with_tensors
 
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3
-# Shapes, dtypes and precisions that were right and need no conversion, so that recurring calls are checked quickly.
-_RIGHT_LAYOUTS: set[tuple[object, ...]] = set()
-LAYOUTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +135,7 @@ def some_sentences(arguments: InsideArguments, indices: Tensor) -> InsideArgumen
 
 def check_arguments(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
     """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
-    return check_values(check_shapes_once(rules, sentences))
+    return check_values(check_shapes(rules, sentences))
 
 
 def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
@@ -185,32 +182,6 @@ def check_rule_shape(name: str, tensor: Tensor, tail: tuple[int, ...], batch: in
     """Raise InputError unless rules have the shape ``tail``, or [B, *tail]; ``sizes`` explains what is expected."""
     if 0 in tail or tuple(tensor.shape) not in (tail, (batch, *tail)):
         raise InputError(f"{name} has shape {_shape(tensor)}; with {sizes} it must be {list(tail)} or {[batch, *tail]}")
-
-
-def check_shapes_once(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
-    """Compute ``check_shapes``, without repeating the checks for shapes and dtypes that have been right before."""
-    log_emissions, lengths, span_bonus = sentences.log_emissions, sentences.lengths, sentences.span_bonus
-    root, left, right = rules.root, rules.left, rules.right
-    layout = (
-        *(log_emissions.shape, root.shape, left.shape, right.shape),
-        *(log_emissions.dtype, root.dtype, left.dtype, right.dtype),
-        None if span_bonus is None else (span_bonus.shape, span_bonus.dtype),
-        rules.precision,
-        left.is_cuda,
-        right.is_cuda,
-    )
-    if layout in _RIGHT_LAYOUTS:
-        if lengths is not None:
-            lengths = lengths_tensor(lengths, log_emissions.shape[0])
-        return InsideArguments(log_emissions, root, left, right, lengths, span_bonus, rules.precision)
-    arguments = check_shapes(rules, sentences)
-    given = (log_emissions, root, left, right, span_bonus)
-    checked = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
-    if all(one is other for one, other in zip(given, checked, strict=True)):  # none needs a conversion
-        if len(_RIGHT_LAYOUTS) >= LAYOUTS:
-            _RIGHT_LAYOUTS.clear()
-        _RIGHT_LAYOUTS.add(layout)
-    return arguments
 
 
 def check_values(arguments: InsideArguments) -> InsideArguments:

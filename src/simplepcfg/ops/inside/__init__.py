@@ -13,7 +13,6 @@ from simplepcfg.ops.arguments import (
     SimpleRules,
     check_arguments,
     check_shapes,
-    check_shapes_once,
     check_tensors,
     check_values,
     recordable_arguments,
@@ -91,7 +90,7 @@ def inside(
 
 def log_partition(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") -> Tensor:
     """Compute ``inside`` of rules and sentences."""
-    return inside_of((check_shapes if torch.compiler.is_compiling() else check_shapes_once)(rules, sentences), backend)
+    return inside_of(check_shapes(rules, sentences), backend)
 
 
 def inside_of(given: InsideArguments, backend: str) -> Tensor:

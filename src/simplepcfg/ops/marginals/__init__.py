@@ -45,8 +45,6 @@ def symbol_marginals(
     marginals = arguments.log_emissions.new_zeros(rows, nonterminals)
     log_z, tables = outside_rows(arguments, resolve_backend(backend, arguments.log_emissions, BACKENDS))
     for table in tables:
-        if table.width == 1:
-            break
         if wanted is None:
             marginals[table.cells] = table.symbols().to(marginals.dtype)
             continue

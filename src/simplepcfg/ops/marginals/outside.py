@@ -1,4 +1,4 @@
-"""Inside and outside values of all spans, width by width, from which marginals of symbols and rules are computed."""
+"""Inside and outside values of all spans, width by width, from which marginals of symbols are computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Ten
     """Compute log Z of each sentence, and the inside and outside values of its spans.
 
     Returns:
-        ``(log_z, rows)``: ``[B]``, and an iterator over the widths, from n down to 1. Rows of spans beyond the end of a
+        ``(log_z, rows)``: ``[B]``, and an iterator over the widths, from n down to 2. Rows of spans beyond the end of a
         sentence may be included; their values are 0.
 
     The "triton" backend uses the packed chart, and every other backend the scaled chart.
@@ -40,21 +40,12 @@ def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Ten
 
 def _scaled_rows(chart: ScaledChart) -> Iterator[Rows]:
     backward = Backward(chart, torch.ones(chart.batch, dtype=chart.dtype, device=chart.device), check_range=True)
-    states, posts = chart.nonterminals, chart.n + 1
+    posts = chart.n + 1
     sentences = torch.arange(chart.batch, device=chart.device)[:, None] * posts * posts
-    for width in range(chart.n, 0, -1):
+    for width in range(chart.n, 1, -1):
         starts = torch.arange(posts - width, device=chart.device)
         cells = (sentences + starts * (posts + 1) + width).flatten()
         with torch.no_grad():
-            if width == 1:
-                by_child = backward.child_derivatives(1)
-                yield Rows(1, cells, chart.words.flatten(0, 1), None, by_child.flatten(0, 1))
-                return
             alpha = backward.outside(width, None)
             backward.add_to_children(width, alpha)
-            by_child = (
-                alpha.new_zeros(*alpha.shape[:2], 2 * states)  # the whole sentence has no parent
-                if width == chart.n
-                else backward.child_derivatives(width)
-            )
-        yield Rows(width, cells, chart.beta[width].flatten(0, 1), alpha.flatten(0, 1), by_child.flatten(0, 1))
+        yield Rows(width, cells, chart.beta[width].flatten(0, 1), alpha.flatten(0, 1))
