@@ -154,15 +154,16 @@ TABLES = {
         "python benchmarks/collect.py word-models FOLDER",
         {
             "system": "model",
-            "seed": "seed",
+            "seed": "seeds",
             "training_text": "text",
             "syntaxgym": "SyntaxGym (%)",
             "blimp": "BLiMP (%)",
             "perplexity": "perplexity of novels",
-            "mean_rt": "reading times as published",
+            "mean_rt": "reading times as published, last seed",
             "mean_rt_shifted": "shifted by a word",
         },
         ("system", "seed", "training_text"),
+        fold={"seed": ", ".join, **dict.fromkeys(("syntaxgym", "blimp", "perplexity"), mean_and_deviation)},
     ),
     "unknown-words": Table(
         "unknown_words.csv",
