@@ -65,6 +65,7 @@ def main() -> None:
         measured("score", workers, in_parts("score", sentences), passes=1),
         measured("score --pruned", workers, in_parts("pruned", sentences), passes=1),
         measured("score --surprisal", workers, in_parts("surprisal", sentences), passes=1),
+        measured("score --surprisal --pruned", workers, in_parts("pruned-surprisal", sentences), passes=1),
         *([measured("spaCy pipe", workers, in_parts("spacy", sentences))] if find_spec("spacy") else []),
         # The known prefix first, which is not timed.
         measured("next words", workers, [("complete", [prefix[:PREFIX]]), ("complete", [prefix])], untimed=1),
@@ -118,6 +119,7 @@ def answer() -> None:
     run = simplepcfg.load("english")
     # Older source trees know no labels, which take a pass of their own.
     plain = {"labels": False} if "labels" in signature(run.parse_spans).parameters else {}
+    prunes = {"pruned": True} if "pruned" in signature(run.surprisal).parameters else {}
     exact = EXACT if EXACT in DECODERS else "mbr"
 
     @cache
@@ -141,6 +143,7 @@ def answer() -> None:
         "pruned": getattr(run, "pruned_score", run.score),
         "spacy": spacy_pipe,
         "surprisal": run.surprisal,
+        "pruned-surprisal": lambda sentences: run.surprisal(sentences, **prunes),
         "complete": lambda sentences: run.complete(sentences[0], max_length=2 * PREFIX),
     }
     for line in sys.stdin:

@@ -25,7 +25,12 @@ def test_pruned_numbers_come_with_their_error(call: Call, tiny_run: Path) -> Non
     whole, pruned = (call("score", tiny_run, *more, stdin="the dog sees a cat\n") for more in ([], ["--pruned"]))
     assert pruned.lines == whole.lines  # a small grammar loses nothing
     assert "too small by about 0 nats" in pruned.err
-    assert call("score", tiny_run, "--pruned", "--surprisal", stdin="the dog").code == 2
+    words, pruned = (
+        call("score", tiny_run, "--surprisal", *more, stdin="the dog sees a cat\n") for more in ([], ["--pruned"])
+    )
+    assert pruned.lines == words.lines
+    assert "surprisals are too large by about 0 bits" in pruned.err
+    assert call("score", tiny_run, "--pruned", "--regions", stdin="the dog").code == 2
 
 
 def test_the_unit_is_said_on_standard_error_only(call: Call, tiny_run: Path) -> None:

@@ -10,6 +10,9 @@ from torch import Tensor
 from contract import check_grammar
 from oracle import binary_trees
 from simplepcfg.grammars import DenseEmissions, RankGrammar, SimpleGrammar
+from simplepcfg.ops import prefix
+from simplepcfg.ops.arguments import Sentences
+from simplepcfg.ops.marginals import pruned
 
 N, P, V = 3, 4, 5
 WORDS = torch.tensor([[1, 2, 3, 4], [4, 1, 1, 0], [2, 3, 0, 0]])
@@ -112,6 +115,17 @@ def test_a_simple_grammar_is_a_rank_grammar_with_a_rank_a_symbol() -> None:
     torch.testing.assert_close(same.log_partition(WORDS, LENGTHS), simple.log_partition(WORDS, LENGTHS))
     torch.testing.assert_close(same.tag_marginals(WORDS, LENGTHS), simple.tag_marginals(WORDS, LENGTHS))
     torch.testing.assert_close(same.surprisal(WORDS, LENGTHS), simple.surprisal(WORDS, LENGTHS))
+
+
+def test_pruned_questions_go_to_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 1)
+    grammar = rank_grammar(3)
+    sentences = Sentences.of(grammar.log_emissions(WORDS, LENGTHS), LENGTHS, None)
+    assert grammar._pruned_log_partition(sentences) is not None
+    assert grammar._pruned_prefix_states(sentences, True) is not None
+    log_z, _ = grammar.pruned_log_partition(WORDS, LENGTHS)
+    torch.testing.assert_close(log_z, grammar.log_partition(WORDS, LENGTHS))
 
 
 def test_contract() -> None:

@@ -43,6 +43,7 @@ QUESTIONS: dict[str, Ask] = {
     "surprisal": lambda g, words, lengths: g.surprisal(words, lengths),
     "surprisal_parts": lambda g, words, lengths: g.surprisal_parts(words, lengths),
     "prefix_states": lambda g, words, lengths: g.prefix_states(words, lengths).log_prefix,
+    "pruned_prefix_states": lambda g, words, lengths: g.pruned_prefix_states(words, lengths)[0].log_prefix,
     "next_word_log_probabilities": lambda g, words, lengths: g.next_word_log_probabilities(words, lengths),
     "next_word_entropy": lambda g, words, lengths: g.next_word_entropy(words, lengths),
     "sample": lambda g, words, lengths: g.sample(2, max_length=4, generator=seeded()).words,

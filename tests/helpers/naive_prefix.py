@@ -61,3 +61,36 @@ def _series(left_n: Tensor) -> Tensor:
     while float(power.detach().amax()) > 1e-20:
         total, power = total @ (identity + power), power @ power
     return total
+
+
+def naive_pruned_prefix(arguments: InsideArguments, threshold: float, end_factor: float) -> Tensor:
+    """Compute ``naive_prefix`` of the derivations whose nodes are probable, and log P(sentence): [B, n + 2].
+
+    A node (i, j, A) is left out if g(i)[A] β(i, j)[A] is less than ``threshold`` times the probability of the words
+    before j, all without nodes that were left out; at the end of a sentence ``threshold / end_factor``. All sentences
+    have n words.
+    """
+    return torch.stack([_pruned_sentence(arguments, b, threshold, end_factor) for b in range(arguments.sizes[0])])
+
+
+def _pruned_sentence(arguments: InsideArguments, b: int, threshold: float, end_factor: float) -> Tensor:
+    _, n, split, _ = arguments.sizes
+    root, left, right = (rules.double() for rules in (arguments.root, arguments.left, arguments.right))
+    emit = arguments.log_emissions[b].double().exp()
+    corners = _series(left[:, :split])
+    expected, waiting = [root @ corners], [torch.zeros_like(root)]  # g and r
+    prefixes = [torch.ones((), dtype=torch.float64)]
+    eta: dict[tuple[int, int], Tensor] = {}
+    zeta: dict[tuple[int, int], Tensor] = {}
+    beta = torch.zeros_like(root)
+    for j in range(1, n + 1):
+        eta[j - 1, j], zeta[j - 1, j] = left[:, split:] @ emit[j - 1], right[:, split:] @ emit[j - 1]
+        prefixes.append(expected[-1] @ eta[j - 1, j] + waiting[-1] @ zeta[j - 1, j])
+        least = threshold * prefixes[-1] / (end_factor if j == n else 1.0)
+        for i in range(j - 2, -1, -1):
+            beta = torch.stack([eta[i, k] * zeta[k, j] for k in range(i + 1, j)]).sum(0)
+            nodes = torch.where(expected[i] * beta >= least, beta, 0.0)
+            eta[i, j], zeta[i, j] = left[:, :split] @ nodes, right[:, :split] @ nodes
+        waiting.append(torch.stack([expected[i] * eta[i, j] for i in range(j)]).sum(0))
+        expected.append(waiting[-1] @ right[:, :split] @ corners)
+    return torch.stack([*prefixes, root @ beta]).log()

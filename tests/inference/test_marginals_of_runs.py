@@ -11,6 +11,7 @@ from simplepcfg import Run
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.inference.marginals import span_marginals
+from simplepcfg.ops import prefix
 from simplepcfg.ops.marginals import pruned
 from tiny_runs import make_tiny_run, tiny_sentences
 
@@ -217,3 +218,20 @@ def test_pruned_scores_are_scores_with_their_errors(runs: list[Run], monkeypatch
     assert exact[0] - 5 < long < exact[0]
     assert error > 0
     assert short == [(pytest.approx(value), 0.0) for value in exact[1:]]
+
+
+def test_pruned_surprisals_come_with_their_errors(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = ["the dog sees a cat with the old man", "dog"]
+    exact = runs[0].surprisal(sentences)
+    small = runs[0].surprisal(sentences, pruned=True)
+    assert (small, set(small.errors)) == (exact, {0.0})
+    monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setitem(prefix.pruned_prefix_states.__wrapped__.__kwdefaults__, "threshold", 1e-3)
+    tables = runs[0].surprisal(sentences, entropies=True, pruned=True)
+    assert len(tables.errors) == 12  # words and ends
+    assert max(tables.errors) > 0
+    one, other = ([record.surprisal or 0.0 for record in answer[0]] for answer in (tables, exact))
+    assert one == pytest.approx(other, abs=0.3)
+    assert sum(one) > sum(other)  # which is -log p
+    with pytest.raises(InputError, match="regions are not pruned"):
+        runs[0].surprisal([["the dog", "sees"]], regions=True, pruned=True)

@@ -73,8 +73,9 @@ def command(request: ScoreRequest) -> None:
     pandas.read_csv(sep="\\t") and spreadsheets read it. Further columns are the file where there are several, the
     sent_id of CoNLL-U and, with --offsets, start and end, the characters of the word. --json has the same rows.
 
-    With --pruned, spans that a coarse form of the grammar finds improbable are left out: on a CPU a large grammar takes
-    half the time or less, and a remark tells by how much log p is too small, by estimate.
+    With --pruned, spans that a coarse form of the grammar finds improbable are left out, and with --surprisal what is
+    improbable given the words up to its end: on a CPU a large grammar takes half the time or less, and a remark tells
+    by how much log p is too small, or surprisals too large, by estimate.
 
     With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
     or GPUs; after a kill the same command goes on.
@@ -108,8 +109,8 @@ def command(request: ScoreRequest) -> None:
             raise InputError(f"{file}: is a table; --regions reads it as one, or save its sentences as text")
     if (request.entropy or request.depth) and not request.surprisal:
         raise InputError("--entropy and --depth add columns to the table of words; give --surprisal with them")
-    if request.pruned and (request.surprisal or request.regions):
-        raise InputError("--pruned is for log p of sentences; leave it out, or --surprisal and --regions")
+    if request.pruned and request.regions:
+        raise InputError("--pruned is for sentences and their words; leave it out, or --regions")
     if request.spillover and not request.regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
     refuse_missing_files(request.files)
@@ -188,8 +189,17 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
             held.extend(dict(zip(names, row, strict=True)) for row in rows)
         return [] if request.json == "-" else [table_row(map(_cell, row)) for row in rows]
 
+    errors: list[float] = []
+
+    def surprisals(chunk: Chunk) -> "Sequence[Sequence[WordSurprisal]]":
+        if not (request.pruned and isinstance(model, Run)):
+            return model.surprisal(chunk, entropies=request.entropy)
+        tables = model.surprisal(chunk, entropies=request.entropy, pruned=True)
+        errors.extend(error / math.log(2) for error in tables.errors)
+        return tables
+
     for chunk in _chunks(request, job, model, unknown):
-        tables = model.surprisal(chunk, entropies=request.entropy)
+        tables = surprisals(chunk)
         if request.depth and isinstance(model, Run):
             tables = with_depths(tables, model.depths(chunk))
         if job.done == job.first:
@@ -200,6 +210,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
         job.write(tables, lines)
     if header:
         write_lines(["\t".join(names)])
+    _tell_errors("surprisals are too large by about {:.2g} bits each, at most {:.2g}", errors, request.quiet)
     return held
 
 
@@ -230,15 +241,18 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel", unknown: 
 
     for values in with_remark(scores, f"unit: nats ({unit}), one number a line", request.quiet):
         job.write(values, lines)
-    if errors:
-        each, most = sum(errors) / len(errors), max(errors)
-        remark = f"without improbable spans, log p is too small by about {each:.2g} nats each, at most {most:.2g}"
-        note(remark, request.quiet)
+    _tell_errors("log p is too small by about {:.2g} nats each, at most {:.2g}", errors, request.quiet)
     if impossible:
         one = impossible == 1
         reason = f"{'it has' if one else 'they have'} no words" if model.preprocessing.eos else IMPOSSIBLE
         note(f"-inf for {counted(impossible, 'sentence')}: {reason}", request.quiet)
     return held
+
+
+def _tell_errors(remark: str, errors: Sequence[float], quiet: bool) -> None:
+    """Tell the mean and the largest of estimated errors."""
+    if errors:
+        note("without improbable spans, " + remark.format(sum(errors) / len(errors), max(errors)), quiet)
 
 
 def _chunks(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> Iterator[Chunk]:

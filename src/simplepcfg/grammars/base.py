@@ -114,6 +114,10 @@ class Grammar(Algorithms[Sampled, Counts]):
         """Return log p and its error, or None where the exact form takes less time."""
         return None
 
+    def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixTable, Tensor] | None:
+        """Return states and their errors, or None where the exact form takes less time."""
+        return None
+
     @without_autocast
     def span_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
@@ -282,6 +286,23 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         with torch.no_grad():
             return self._prefix_states(self._sentences(words, lengths), ends)
+
+    @without_autocast
+    def pruned_prefix_states(
+        self, words: Tensor, lengths: Tensor | None = None, *, ends: bool = True
+    ) -> tuple[PrefixTable, Tensor]:
+        """Compute ``prefix_states`` without improbable nodes where that takes less time, and the estimated error.
+
+        The error, [B, n + 1], is by about how many nats the surprisal of each word, and of the end, is too large. See
+        ops/prefix/README.md.
+        """
+        sentences = self._sentences(words, lengths)
+        with torch.no_grad():
+            pruned = self._pruned_prefix_states(sentences, ends)
+            if pruned is None:
+                states = self._prefix_states(sentences, ends)
+                return states, torch.zeros_like(states.log_prefix)
+            return pruned
 
     @without_autocast
     def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -84,14 +84,16 @@ def surprisal_parts(states: PrefixTable, log_emissions: Tensor, lengths: Tensor 
     parts are inf for an impossible word and what follows it, and 0 beyond the length.
     """
     with torch.no_grad():
-        batch, n, preterminals = log_emissions.shape
         total = surprisals(states.log_prefix, lengths)
         lexical = torch.zeros_like(total)
-        for positions in _chunks(n, 24 * batch * preterminals, PREFIX_BYTES):
-            words = log_emissions[:, positions]
-            joint = states.next_tags(positions, words.dtype).log() + words
-            posterior = joint.masked_fill((joint == -math.inf).all(-1, keepdim=True), 0.0).softmax(-1)
-            lexical[:, positions] = -torch.where(posterior > 0, posterior * words, 0.0).sum(-1, dtype=torch.float64)
+        exists = torch.ones_like(total) if lengths is None else torch.arange(total.shape[1]) < lengths.cpu()[:, None]
+        sentences, places = exists.to(total.device).nonzero(as_tuple=True)
+        for part in _chunks(len(sentences), 24 * states.preterminals, PREFIX_BYTES):
+            at = (sentences[part], places[part])
+            words = log_emissions[at]
+            joint = states.tags_at(*at, words.dtype).log_().add_(words)
+            posterior = joint.masked_fill_((joint == -math.inf).all(-1, keepdim=True), 0.0).softmax(-1)
+            lexical[at] = -torch.where(posterior > 0, posterior * words, 0.0).sum(-1, dtype=torch.float64)
         # Rounding can make a sum over preterminals larger than the surprisal, which comes from another sum.
         lexical = torch.minimum(lexical, total)
         possible = total < math.inf

@@ -76,11 +76,13 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     family: ClassVar[str] = "a rank grammar"
 
     _log_partition = _by("to_simple", SimpleGrammar._log_partition)
+    _pruned_log_partition = _by("to_simple", SimpleGrammar._pruned_log_partition)
     _span_marginals = _by("to_simple", SimpleGrammar._span_marginals)
     _decoding_marginals = _by("to_simple", SimpleGrammar._decoding_marginals)
     _tag_marginals = _by("to_simple", SimpleGrammar._tag_marginals)
     _prefix_log_probabilities = _by("to_simple", SimpleGrammar._prefix_log_probabilities)
     _prefix_states = _by("to_simple", SimpleGrammar._prefix_states)
+    _pruned_prefix_states = _by("to_simple", SimpleGrammar._pruned_prefix_states)
     _next_tags = _by("to_simple", SimpleGrammar._next_tags)
     growing_prefix = _by("to_simple", SimpleGrammar.growing_prefix)
     termination_probability = _by("to_simple", SimpleGrammar.termination_probability)

@@ -30,6 +30,7 @@ from simplepcfg.ops.prefix import (
     next_word,
     prefix_log_probabilities,
     prefix_states,
+    pruned_prefix_states,
     termination_probabilities,
 )
 from simplepcfg.ops.sample import sample_derivations, sample_trees
@@ -174,6 +175,9 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
 
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixStates:
         return prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)
+
+    def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixStates, Tensor] | None:
+        return pruned_prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         after = next_word(self.rules, sentences, closure=self.closure(), backend=self.backend)

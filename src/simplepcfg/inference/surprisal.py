@@ -29,21 +29,31 @@ EMISSION_BYTES = 1 << 29
 
 
 def surprisal_records(
-    run: TrainedModel, sentences: Iterable[Sentence], ends: bool = True, entropies: bool = False
+    run: TrainedModel,
+    sentences: Iterable[Sentence],
+    ends: bool = True,
+    entropies: bool = False,
+    pruned: bool = False,
 ) -> SurprisalTables:
     """Return the surprisal of each word of each sentence; see ``Run.surprisal``."""
     prepared = run.prepare(sentences)
     # Without ends, an added <eos> is left out; a sentence of which nothing is left has no end to ask for.
     tokens = [item.tokens if ends else item.tokens[: len(item.kept)] for _, item in prepared]
-    cells, emissions = _cells_a_batch(run), run.grammar.emissions
+    # A pruned chart has half of the rows, and other temporary tensors are small.
+    cells, emissions = _cells_a_batch(run) * (4 if pruned else 1), run.grammar.emissions
+    errors: list[float] = []
     if entropies and run.device.type == "cpu" and sum(len(item) ** 2 for item in tokens) > cells:
         emissions = tabulated(emissions, EMISSION_BYTES)  # each of several batches needs those of all words
 
     def compute(batch: Batch) -> list[list[Values]]:
         log_emissions = run.grammar.log_emissions(batch.words, batch.lengths)
-        states = run.grammar.prefix_states(log_emissions, batch.lengths, ends=ends)
-        parts = surprisal_parts(states, log_emissions, batch.lengths)
         lengths = batch.lengths.tolist()
+        if pruned:
+            states, lost = run.grammar.pruned_prefix_states(log_emissions, batch.lengths, ends=ends)
+            errors.extend(value for row, n in zip(lost.tolist(), lengths, strict=True) for value in row[: n + ends])
+        else:
+            states = run.grammar.prefix_states(log_emissions, batch.lengths, ends=ends)
+        parts = surprisal_parts(states, log_emissions, batch.lengths)
         expected = [[None] * (n + 1) for n in lengths]
         if entropies:
             expected = next_word_entropies(states, emissions).tolist()
@@ -58,9 +68,11 @@ def surprisal_records(
     answers = in_batches(run, tokens, compute, list[Values], least=1, cells=cells)
     if any(math.isnan(values[0]) for answer in answers for values in answer):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
-    return SurprisalTables(
+    tables = SurprisalTables(
         _records(run, words, item, values, ends) for (words, item), values in zip(prepared, answers, strict=True)
     )
+    tables.errors = errors
+    return tables
 
 
 def _cells_a_batch(run: TrainedModel) -> int:

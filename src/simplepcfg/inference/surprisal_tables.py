@@ -32,6 +32,9 @@ class SurprisalTable(list[WordSurprisal]):
 class SurprisalTables(list[SurprisalTable]):
     """The tables of several sentences."""
 
+    # Of pruned ones: by about how many nats the surprisal of each token, and of each end, is too large.
+    errors: Sequence[float] = ()
+
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a word: sentence and position count from 1, units are nats."""
         names = _columns(self)

@@ -16,6 +16,7 @@ from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, terminat
 from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
+from simplepcfg.ops.prefix.pruned import LEAST_NONTERMINALS, MOST_LOST, THRESHOLD, pruned_left_to_right
 
 __all__ = [
     "Closure",
@@ -27,6 +28,7 @@ __all__ = [
     "prefix_log_probabilities",
     "prefix_rules",
     "prefix_states",
+    "pruned_prefix_states",
     "termination_probabilities",
 ]
 
@@ -151,6 +153,46 @@ def prefix_states(
         log_prefix = F.pad(states.log_next[:, :n], (1, 0))
         whole = None if lengths is None else lengths - 1 + extra
         return PrefixStates(_within(log_prefix, lengths), _within(states.log_sentences, whole), states)
+
+
+@without_autocast
+def pruned_prefix_states(
+    rules: SimpleRules,
+    sentences: Sentences,
+    *,
+    closure: Closure | None = None,
+    backend: str = "auto",
+    ends: bool = True,
+    threshold: float = THRESHOLD,
+) -> tuple[PrefixStates, Tensor] | None:
+    """Compute ``prefix_states`` without nodes that are improbable given the words up to their end.
+
+    Returns:
+        ``(states, errors)``. All probabilities in the states are lower bounds. ``errors`` [B, n + 1] estimates by how
+        many nats the surprisal of each word, and of the end, is too large; 0 beyond the end. None where that does not
+        apply or does not pay: on a GPU, for rules with a batch dimension or fewer than ``LEAST_NONTERMINALS``, for
+        sentences without words, if a value left the floating-point range, and if a prefix lost most of its probability.
+
+    Raises:
+        InputError: as ``prefix_states`` does.
+    """
+    _refuse_bonus(sentences)
+    arguments = check_arguments(rules, sentences)
+    on_cpu = chosen_backend(backend, arguments.log_emissions) == "torch" and not arguments.log_emissions.is_cuda
+    batch, n, nonterminals, _ = arguments.sizes
+    if not on_cpu or nonterminals < LEAST_NONTERMINALS or arguments.root.dim() == 2 or arguments.batched_rules:
+        return None
+    lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
+    with torch.no_grad():
+        closure = left_corner_closure(arguments.rules) if closure is None else closure
+        states, kept = pruned_left_to_right(arguments, closure, lengths, threshold, ends)
+        places = torch.arange(n + 1)
+        kept = kept.masked_fill(places + (0 if ends else 1) > lengths[:, None], 1.0)
+        whole = states.log_sentences[torch.arange(batch), lengths][lengths > 1]
+        if not bool((kept > 1 - MOST_LOST).all()) or (ends and not bool(whole.isfinite().all())):
+            return None
+        log_prefix = _within(states.log_words, lengths)
+        return PrefixStates(log_prefix, _within(states.log_sentences, lengths), states), kept.clamp(max=1.0).log().abs()
 
 
 @dataclass(frozen=True)
