@@ -143,7 +143,7 @@ def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, t
     assert [row["looks_ahead"] for row in rows[:7]] == [False, False, False, False, False, True, True]
     assert [row["gain_beyond_surprisal"] is None for row in rows[:2]] == [True, False]
     assert len(list(csv.DictReader(io.StringIO(table.read_text())))) == 14
-    shown = call("test", "reading-times", tiny_run, times, "--shape", "quadratic", "--raw-times", "--resamples", 20)
+    shown = call("test", "reading-times", tiny_run, times, "--resamples", 20)
     assert shown.code == 0
     assert "mean_rt" in shown.out
     assert "frequencies are those of the words in DATA" in shown.err
@@ -152,7 +152,6 @@ def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, t
 def test_reading_times_that_are_refused(call: Call, tiny_run: Path, times: Path) -> None:
     for arguments in (
         [times, "--predictors", "length"],
-        [times, "--shape", "cubic"],
         [times, "--time", "nowhere"],
         [times, times],
         [times, "--frequencies", "nowhere.txt"],

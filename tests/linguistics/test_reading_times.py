@@ -13,8 +13,6 @@ from simplepcfg.errors import InputError
 from simplepcfg.linguistics.item_tables import ItemTable, read_item_table
 from simplepcfg.linguistics.reading_times import evaluate_reading_times
 from simplepcfg.linguistics.regression import (
-    Shape,
-    basis,
     design_matrix,
     gain,
     held_out_log_likelihood,
@@ -53,7 +51,7 @@ def made_up_table(folder: Path, slope: float, sentences: int = 60, seed: int = 3
 
 def test_least_squares_solves_the_normal_equations() -> None:
     generator = np.random.default_rng(0)
-    design = design_matrix([generator.standard_normal(50), generator.standard_normal((50, 2))])
+    design = design_matrix(list(generator.standard_normal((3, 50))))
     outcome = generator.standard_normal(50)
     coefficients, variance = least_squares(design, outcome)
     assert coefficients == pytest.approx(np.linalg.inv(design.T @ design) @ design.T @ outcome)
@@ -85,21 +83,6 @@ def test_folds_keep_sentences_together() -> None:
             sentence_folds(sentences, count, seed=0)
 
 
-def test_shapes() -> None:
-    values = np.linspace(-2, 8, 201)
-    assert (basis(values, Shape.linear) == values[:, None]).all()
-    assert basis(values, Shape.quadratic).shape == (201, 2)
-    spline = basis(values, Shape.spline)
-    assert (spline[:, 0] == values).all()
-    assert spline.shape == (201, 3)
-    curvature = np.diff(spline, n=2, axis=0)
-    assert np.abs(curvature[:9]).max() < 1e-9  # linear before the first knot, at 5 %, and after the last
-    assert np.abs(curvature[-9:]).max() < 1e-9
-    assert np.abs(curvature[90:110, 1:]).max() > 1e-6
-    with pytest.raises(InputError, match="knots"):
-        basis(np.repeat([0.0, 1.0], 50), Shape.spline)
-
-
 def test_the_interval_is_over_sentences() -> None:
     sentences = np.repeat(np.arange(40), 5)
     constant = gain(np.full(200, 0.25), sentences, 100, seed=0)
@@ -112,10 +95,9 @@ def test_the_interval_is_over_sentences() -> None:
     assert found.high == pytest.approx(same.mean() + 1.96 * error, abs=0.15 * error)
 
 
-@pytest.mark.parametrize("shape", Shape)
-def test_an_effect_that_is_there(tmp_path: Path, shape: Shape) -> None:
+def test_an_effect_that_is_there(tmp_path: Path) -> None:
     table = made_up_table(tmp_path, slope=0.02)
-    (found,), used = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), shape=shape)
+    (found,), used = evaluate_reading_times([UnigramModel(WORDS)], table, Counter())
     assert found.low > 0
     assert found.slope == pytest.approx(0.02, abs=0.004)
     assert found.slope_prev1 == pytest.approx(0, abs=0.004)
@@ -126,7 +108,7 @@ def test_an_effect_that_is_there(tmp_path: Path, shape: Shape) -> None:
 
 def test_an_effect_that_is_not_there(tmp_path: Path) -> None:
     table = made_up_table(tmp_path, slope=0.02)
-    (found,), _ = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), time="other_rt", log_time=False)
+    (found,), _ = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), time="other_rt")
     assert found.low < 0
     assert found.gain < 0.005
 

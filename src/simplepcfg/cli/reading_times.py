@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from simplepcfg.cli.materials import Csv, models_and_files, read_items, with_name, write_rows
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note, results_console, write_json
-from simplepcfg.cli.requests import arg, flag, opt, options, takes
+from simplepcfg.cli.requests import arg, opt, options, takes
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ PREDICTORS = (
     "depth",
     "open-constituents",
 )
-SHAPES = ("linear", "quadratic", "spline")
 
 
 @options
@@ -35,9 +34,7 @@ class ReadingTimesRequest:
 
     arguments: list[str] = arg("RUN... DATA.tsv", "Run folders, n-gram models or LSTMs, and a table with a row a word.")
     time: str = opt("--time", "COLUMN", "Which column holds the times.", "mean_rt")
-    raw_times: bool = flag("--raw-times", "Predict the times themselves, not their logarithms.")
     predictors: str = opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.", "surprisal")
-    shape: str = opt("--shape", "|".join(SHAPES), "Of their effects.", "linear")
     frequencies: str | None = opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
     folds: int = opt("--folds", "K", "Of the cross-validation.", 10, min=2)
     resamples: int = opt("--resamples", "N", "Of the bootstrap over sentences.", 1000, min=1, max=100000)
@@ -56,7 +53,7 @@ def command(request: ReadingTimesRequest) -> None:
     bootstrap over sentences. The baseline has the length and log-frequency of this word and of the two before; the
     predictor is added for the same three words. For other predictors than surprisal there is also the gain beyond
     surprisal. depth and open-constituents are expected values over the trees of the whole sentence: they look ahead.
-    Slopes are the change of the (log) time a bit, or a constituent for these two, of this word and of those before.
+    Slopes are the change of the log time a bit, or a constituent for these two, of this word and of those before.
 
     DATA has columns item, word, a column of times, and perhaps sentence, zone and others: rows of the same item and
     sentence make a sentence. The first two words and the last of a sentence are left out, as are words that are
@@ -66,7 +63,7 @@ def command(request: ReadingTimesRequest) -> None:
     \b
     Example:
       simplepcfg test reading-times runs/demo words.tsv --frequencies train.txt
-      simplepcfg test reading-times runs/a runs/b words.tsv --predictors surprisal,entropy --shape spline
+      simplepcfg test reading-times runs/a runs/b words.tsv --predictors surprisal,entropy
     """
     from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
 
@@ -83,12 +80,12 @@ def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
     """Return the gain of each predictor of each model."""
     from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.reading_times import evaluate_reading_times
-    from simplepcfg.linguistics.regression import Shape
     from simplepcfg.linguistics.word_predictors import Predictor
 
     names = dict.fromkeys(name.strip() for name in request.predictors.split(","))
-    predictors = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in names]
-    shape = Shape(_one_of(request.shape, SHAPES, "--shape"))
+    if unknown := next((name for name in names if name not in PREDICTORS), None):
+        raise InputError(f"--predictors {unknown!r} is not known; give one of {', '.join(PREDICTORS)}")
+    predictors = list(map(Predictor, names))
     models, files = models_and_files(request.arguments, (".tsv",))
     if len(files) > 1:
         raise InputError(f"{' '.join(files)}: are {len(files)} tables; give one")
@@ -99,9 +96,7 @@ def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
         table,
         counts,
         time=request.time,
-        log_time=not request.raw_times,
         predictors=predictors,
-        shape=shape,
         folds=request.folds,
         resamples=request.resamples,
         seed=request.seed,
@@ -128,37 +123,22 @@ def _word_counts(request: ReadingTimesRequest, table: "ItemTable") -> "Counter[s
     return counts
 
 
-def _one_of(name: str, known: tuple[str, ...], option: str) -> str:
-    if name not in known:
-        raise InputError(f"{option} {name!r} is not known; give one of {', '.join(known)}")
-    return name
-
-
 def _table(results: list["ReadingTimeGain"]) -> "Table":
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from simplepcfg.evaluation.rendering import rich_grid
 
-    first = results[0]
-    outcome = f"log {first.time}" if first.log_time else first.time
-    title = f"gain in log-likelihood, 1/1000 nats a word, on {outcome} of {first.words:,} words ({first.shape})"
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
-    for name in ("", "predictor"):
-        table.add_column(name, overflow="fold")
-    for name in ("gain [95 %]", f"with unknown words ({first.words_with_unknown:,})", "beyond surprisal"):
-        table.add_column(Text(name), justify="right", overflow="fold")
-    for name in ("slope", "1 before", "2 before"):
-        table.add_column(name, justify="right", no_wrap=True)
+    first, rows = results[0], []
     for row in results:
         beyond = "–"
         if row.gain_beyond_surprisal is not None:
             beyond = _interval(row.gain_beyond_surprisal, row.beyond_low, row.beyond_high)
-        cells = [row.model, row.predictor + (" (looks ahead)" if row.looks_ahead else "")]
         every = _interval(row.gain_with_unknown, row.with_unknown_low, row.with_unknown_high)
-        cells += [_interval(row.gain, row.low, row.high), every, beyond]
-        cells += [f"{slope:.4g}" for slope in (row.slope, row.slope_prev1, row.slope_prev2)]
-        table.add_row(*map(Text, cells))
-    return table
+        slopes = [f"{slope:.4g}" for slope in (row.slope, row.slope_prev1, row.slope_prev2)]
+        predictor = row.predictor + (" (looks ahead)" if row.looks_ahead else "")
+        rows.append([row.model, predictor, _interval(row.gain, row.low, row.high), every, beyond, *slopes])
+    unknown = f"with unknown words ({first.words_with_unknown:,})"
+    header = ["", "predictor", "gain [95 %]", unknown, "beyond surprisal", "slope", "1 before", "2 before"]
+    title = f"gain in log-likelihood, 1/1000 nats a word, on log {first.time} of {first.words:,} words"
+    return rich_grid(header, rows, title, words=(0, 1))
 
 
 def _interval(value: float, low: float | None, high: float | None) -> str:

@@ -15,8 +15,6 @@ from simplepcfg.linguistics.item_tables import ItemTable, previous_rows
 from simplepcfg.linguistics.regression import (
     Array,
     Gain,
-    Shape,
-    basis,
     design_matrix,
     gain,
     held_out_log_likelihood,
@@ -44,15 +42,13 @@ class ReadingTimeGain:
     `gain` is over the baseline of lengths and frequencies; `gain_beyond_surprisal` over the baseline with surprisal;
     `gain_with_unknown` is `gain` where unknown words and those after them are not left out.
     The slopes are those of the linear model fitted to all words, of this word and of the two before, per unit of the
-    predictor (bits, constituents) in units of the time, or of its natural logarithm.
+    predictor (bits, constituents) in units of the natural logarithm of the time.
     """
 
     model: str
     predictor: str
     looks_ahead: bool
-    shape: str
     time: str
-    log_time: bool
     words: int
     sentences: int
     gain: float
@@ -91,9 +87,7 @@ def evaluate_reading_times(
     counts: Counter[str],
     *,
     time: str = "mean_rt",
-    log_time: bool = True,
     predictors: Sequence[Predictor] = (Predictor.surprisal,),
-    shape: Shape = Shape.linear,
     folds: int = 10,
     resamples: int = 1000,
     seed: int = 0,
@@ -115,10 +109,9 @@ def evaluate_reading_times(
     known, whole = (
         _Regression(
             _with_previous(some.rows, before),
-            np.log(times[some.rows]) if log_time else times[some.rows],
+            np.log(times[some.rows]),
             _numbers_of_sentences(table)[some.rows],
             baseline,
-            shape,
             folds,
             resamples,
             seed,
@@ -137,9 +130,7 @@ def evaluate_reading_times(
                     model.model,
                     name.value,
                     name in FROM_TREES,
-                    shape.value,
                     time,
-                    log_time,
                     len(known.outcome),
                     len(np.unique(known.sentences)),
                     *(alone.mean, alone.low, alone.high),
@@ -162,7 +153,6 @@ class _Regression:
     outcome: Array
     sentences: NDArray[np.int64]  # the number of the sentence of each word
     baseline: list[Array]
-    shape: Shape  # of the effects of other values than the baseline's
     folds: int
     resamples: int
     seed: int
@@ -174,16 +164,15 @@ class _Regression:
 
     def slopes(self, values: Array) -> tuple[float, float, float]:
         """Return the slopes of values, of this word and of the two before, in the linear fit to all words."""
-        *_, this, before, before_that = least_squares(self._design([values], Shape.linear), self.outcome)[0].tolist()
+        *_, this, before, before_that = least_squares(self._design([values]), self.outcome)[0].tolist()
         return this, before, before_that
 
-    def _design(self, values: Sequence[Array], shape: Shape) -> Array:
-        columns = [column[rows] for column in self.baseline for rows in self.places]
-        return design_matrix(columns + [basis(each[rows], shape) for each in values for rows in self.places])
+    def _design(self, values: Sequence[Array]) -> Array:
+        return design_matrix([column[rows] for column in (*self.baseline, *values) for rows in self.places])
 
     def _log_likelihood(self, values: Sequence[Array]) -> Array:
         dealt = sentence_folds(self.sentences, self.folds, self.seed)
-        return held_out_log_likelihood(self._design(values, self.shape), self.outcome, dealt)
+        return held_out_log_likelihood(self._design(values), self.outcome, dealt)
 
 
 def _numbers_of_sentences(table: ItemTable) -> NDArray[np.int64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +11,6 @@ from numpy.typing import NDArray
 from simplepcfg.errors import InputError
 
 Array = NDArray[np.float64]
-KNOTS = (0.05, 0.35, 0.65, 0.95)  # quantiles, as usual for restricted cubic splines with four knots
-
-
-class Shape(StrEnum):
-    """The form in which the outcome may depend on a predictor."""
-
-    linear = "linear"
-    quadratic = "quadratic"
-    spline = "spline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +64,6 @@ def gain(differences: Array, sentences: NDArray[np.int64], resamples: int, seed:
     return Gain(float(differences.mean()), float(low), float(high))
 
 
-def basis(values: Array, shape: Shape) -> Array:
-    """Return the columns by which a predictor enters a linear model; the first is the predictor itself.
-
-    The spline is a restricted cubic one (Harrell): cubic between four knots at quantiles, linear beyond them.
-    """
-    scaled = (values - values.mean()) / (values.std() or 1.0)
-    if shape is Shape.linear:
-        return values[:, None]
-    if shape is Shape.quadratic:
-        return np.stack([values, scaled**2], 1)
-    knots = np.unique(np.quantile(scaled, KNOTS))
-    if len(knots) < 3:
-        raise InputError(f"a spline needs three different knots; the predictor has {len(knots)}: take --shape linear")
-
-    def cube(knot: float) -> Array:
-        return np.maximum(scaled - knot, 0.0) ** 3
-
-    last, before = knots[-1], knots[-2]
-    columns = [
-        cube(knot) - cube(before) * (last - knot) / (last - before) + cube(last) * (before - knot) / (last - before)
-        for knot in knots[:-2]
-    ]
-    return np.stack([values, *(column / (last - knots[0]) ** 2 for column in columns)], 1)
-
-
 def design_matrix(columns: Sequence[Array]) -> Array:
     """Return an intercept and the columns, [rows, 1 + columns]."""
-    rows = len(columns[0])
-    return np.concatenate([np.ones((rows, 1)), *(column.reshape(rows, -1) for column in columns)], 1)
+    return np.stack([np.ones(len(columns[0])), *columns], 1)
