@@ -10,7 +10,7 @@ import pytest
 
 from command_calls import Call
 
-SECTIONS = ["In short", "Runs", "Learning curves", "Scores", "F1 by length", "Recall by label"]
+SECTIONS = ["Runs", "Learning curves", "Scores", "F1 by length", "Recall by label"]
 SECTIONS += [
     "Symbols and gold labels",
     "Best and worst parses",

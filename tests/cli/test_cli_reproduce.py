@@ -106,19 +106,6 @@ def test_all_rows_of_parsing_without_training(
     assert "| – | – | – | – | 0 of 4 | – | the released size; the paper has it in table 3" in line
 
 
-def test_settings_are_checked_where_nothing_is_trained(call: Call, data: Path, tmp_path: Path) -> None:
-    arguments = ["reproduce", "parsing", "--data", data, "--out", tmp_path / "out", "--rows", "right-branching"]
-    for setting in ("model.foo=1", "training.epochz=3"):
-        result = call(*arguments, "--set", setting)
-        assert (result.code, result.out) == (2, "")
-        assert setting.partition("=")[0] in result.err
-        assert result.err.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-    for setting in ("training.epochs=3", "model.rank=7"):  # the second is known to some rows alone
-        folder = tmp_path / setting
-        assert call(*arguments[:5], folder, *arguments[6:], "--set", setting).code == 0
-
-
 def test_prepared_text_is_not_prepared_again(call: Call, tmp_path: Path) -> None:
     source = write_text(tmp_path / "source")
     for file in source.glob("*.txt"):

@@ -110,24 +110,6 @@ def refuse_own_keys(settings: Sequence[str]) -> None:
                 raise InputError(f"setting {item}: {name} is {OWN_KEYS[name]}; leave it out")
 
 
-def refuse_unknown_settings(table: PaperTable, text: Text, settings: Sequence[str]) -> None:
-    """Raise InputError if no row of the table takes these settings, such as those with a misspelt key.
-
-    They are kept with the folder, so that rows which are trained there later have them, too.
-    """
-    refused = None
-    for job in find_jobs(table.rows, [text], 1):
-        if job.row.config is not None:
-            try:
-                job_config(job, table, settings)
-            except InputError as error:
-                refused = refused or error
-            else:
-                return
-    if refused is not None:
-        raise refused
-
-
 def text_preprocessing(text: Text, table: PaperTable) -> Preprocessing:
     """Return the preprocessing of trees that need no model: that of a run of this table."""
     return load_config(overrides=_reading(text, table), environment={}).data.preprocessing

@@ -11,9 +11,9 @@ from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import perplexity_curve, run_facts
 from simplepcfg.reports.measured import Measured, measure
-from simplepcfg.reports.page import Figure, Note, Points, Report, Section, Table
+from simplepcfg.reports.page import Figure, Note, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, disagreement_parts, gallery_parts
-from simplepcfg.reports.scores import calibration_figure, five_lines, label_figure, length_figure, score_table
+from simplepcfg.reports.scores import calibration_figure, label_figure, length_figure, score_table, summary
 from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15
@@ -31,22 +31,11 @@ def make_report(
     if not runs:
         raise InputError("a report of no runs; give at least one")
     measured = None if trees is None else measure(runs, trees, source, remark)
-    sections = [] if measured is None else [_summary_section(measured)]
-    sections += [_runs_section(runs), _learning_section(runs)]
+    sections = [_runs_section(runs), _learning_section(runs)]
     if measured is not None:
         sections += _evaluation_sections(measured, source)
     sections.append(_symbol_section(runs, trees, source))
     return Report(f"Report on {', '.join(runs)}", [section for section in sections if section.parts])
-
-
-def _summary_section(measured: Measured) -> Section:
-    """Return the section that says what the runs are good and bad at."""
-    section = Section("In short")
-    for name in measured.runs:
-        if len(measured.runs) > 1:
-            section.parts.append(Note(name, heading=True))
-        section.parts.append(Points(five_lines(name, measured)))
-    return section
 
 
 def _runs_section(runs: Mapping[str, Run]) -> Section:
@@ -76,7 +65,8 @@ def _learning_section(runs: Mapping[str, Run]) -> Section:
 
 
 def _evaluation_sections(measured: Measured, source: str) -> list[Section]:
-    scores = Section("Scores", [Note(f"On {len(measured.trees):,} trees of {source}."), score_table(measured)])
+    scores = Section("Scores", [Note(f"On {len(measured.trees):,} trees of {source}.")])
+    scores.parts += [*(Note(summary(name, measured)) for name in measured.runs), score_table(measured)]
     lengths = Section("F1 by length", [length_figure(measured)])
     labels = Section("Recall by label", [label_figure(measured)])
     confusion = Section("Symbols and gold labels")

@@ -25,7 +25,6 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--sp-grid); }
 th { color: var(--sp-muted); font-weight: 600; font-size: .9rem; } td.number, th.number { text-align: right; }
 figure { margin: 1rem 0; } figcaption, .note { color: var(--sp-muted); font-size: .9rem; max-width: 50rem; }
-.points { font-size: 1.1rem; max-width: 60rem; } .points li { margin: .4rem 0; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: 1rem; }
 .pair figure { margin: 0; min-width: 0; } .pair svg { max-width: 100%; height: auto; }
 """
@@ -89,18 +88,7 @@ class Note:
         return f"<h3>{escape(self.text)}</h3>" if self.heading else f'<p class="note">{escape(self.text)}</p>'
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Statements, one a line."""
-
-    lines: Sequence[str]
-
-    def to_html(self) -> str:
-        """Return the statements as an HTML list."""
-        return f'<ul class="points">{"".join(f"<li>{escape(line)}</li>" for line in self.lines)}</ul>'
-
-
-Part = Figure | Table | Pair | Note | Points
+Part = Figure | Table | Pair | Note
 
 
 @dataclass(slots=True)
