@@ -2,7 +2,7 @@
 
     python tools/grammar_text.py english DATA --out build/text/english
     python tools/train_grammars.py english build/text/english --out runs/english
-    simplepcfg package runs/english/student --name english --folder --card card.md --out src/simplepcfg/pretrained
+    simplepcfg package runs/english/student --name english --folder --out src/simplepcfg/pretrained
 
 Where the text has a `members.txt`, an ensemble learns from it and then teaches the grammar.
 """

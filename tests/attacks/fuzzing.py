@@ -147,9 +147,8 @@ def command_lines() -> st.SearchStrategy[str]:
             "cpu",
             "--out",
             "OUT",
-            "--least",
         ),
-        *("--set", "training.epochs=0", "--help", "--version", "--split", "90,5,5", "--encoding", "--unk"),
+        *("--set", "training.epochs=0", "--help", "--version", "--split", "90,5,5", "--encoding"),
     ]
     values = [
         "RUN",

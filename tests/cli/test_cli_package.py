@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
@@ -23,15 +24,16 @@ CARD = "---\nlanguage: xx\n---\n\n# tiny\n\nLearned from a few made sentences.\n
 
 
 @pytest.fixture
-def card(tmp_path: Path) -> Path:
-    path = tmp_path / "card.md"
-    path.write_text(CARD)
-    return path
+def described(tiny_run: Path, tmp_path: Path) -> Path:
+    """A run with a model card."""
+    folder = copytree(tiny_run, tmp_path / "described")
+    (folder / "README.md").write_text(CARD)
+    return folder
 
 
-def test_a_wheel_is_installed_and_known_by_name(call: Call, tiny_run: Path, card: Path, tmp_path: Path) -> None:
-    made = call("package", tiny_run, "--name", "simplepcfg-tiny-one", "--card", card, "--out", tmp_path / "one")
-    again = call("package", tiny_run, "--name", "simplepcfg-tiny-one", "--card", card, "--out", tmp_path / "two")
+def test_a_wheel_is_installed_and_known_by_name(call: Call, described: Path, tmp_path: Path) -> None:
+    made = call("package", described, "--name", "simplepcfg-tiny-one", "--out", tmp_path / "one")
+    again = call("package", described, "--name", "simplepcfg-tiny-one", "--out", tmp_path / "two")
     (wheel,) = (tmp_path / "one").iterdir()
     assert made.out.strip() == str(wheel)
     digests = {hashlib.sha256(Path(result.out.strip()).read_bytes()).digest() for result in (made, again)}
@@ -93,14 +95,13 @@ def test_a_folder_is_what_this_package_ships(call: Call, tiny_run: Path, trees_f
     assert not torch.equal(log_normaliser(packed), log_normaliser(load(folder.path)))
 
 
-def test_refusals(call: Call, tiny_run: Path, card: Path, tmp_path: Path) -> None:
+def test_refusals(call: Call, tiny_run: Path, described: Path, tmp_path: Path) -> None:
     for arguments, named in [
-        (["--name", "french", "--card", card], "simplepcfg-french"),
-        (["--name", "simplepcfg-French", "--card", card], "no name"),
-        (["--name", "simplepcfg-tiny"], "no model card"),
-        (["--name", "simplepcfg-tiny", "--card", tmp_path / "none.md"], "none.md"),
+        ([described, "--name", "french"], "simplepcfg-french"),
+        ([described, "--name", "simplepcfg-French"], "no name"),
+        ([tiny_run, "--name", "simplepcfg-tiny"], "has no README.md"),
     ]:
-        result = call("package", tiny_run, *arguments, "--out", tmp_path / "dist")
+        result = call("package", *arguments, "--out", tmp_path / "dist")
         assert (result.code, named in result.err, len(result.err.splitlines())) == (2, True, 1), result.err
     assert not (tmp_path / "dist").exists()
 
@@ -154,7 +155,7 @@ def test_packed_grammars_are_small_and_described(name: str) -> None:
 
 
 def test_models_builds_what_the_checkout_holds_and_else_says_what_is_missing(
-    call: Call, tiny_run: Path, card: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     missing = {
@@ -166,6 +167,6 @@ def test_models_builds_what_the_checkout_holds_and_else_says_what_is_missing(
         refused = call("models", "--build", name)
         assert refused.code == 2
         assert what in refused.err
-    call("package", tiny_run, "--name", "tiny", "--folder", "--card", card, "--out", "packages")
+    call("package", described, "--name", "tiny", "--folder", "--out", "packages")
     built = call("models", "--build", "tiny")
     assert (built.code, Path(built.out.strip()).parent, Path(built.out.strip()).is_file()) == (0, Path("dist"), True)

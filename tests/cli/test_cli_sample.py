@@ -170,7 +170,7 @@ def test_the_k_best_trees(call: Call, tiny_run: Path) -> None:
     ("arguments", "said"),
     [
         (["--k", "2"], "--k 2 needs --decode viterbi"),
-        (["--k", "0", "--decode", "viterbi"], "--k 0"),
+        (["--k", "0", "--decode", "viterbi"], "0; give 1 or more"),
         (["--decode", "best"], "best"),
     ],
 )

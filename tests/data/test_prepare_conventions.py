@@ -103,8 +103,6 @@ def test_a_tolerant_reader_counts_what_has_no_words() -> None:
     [
         ({"keep_tags": ("A",), "drop_tags": ("B",)}, "give one"),
         ({"keep_tags": ()}, "give one"),
-        ({"vocabulary_size": -1}, "vocabulary size = -1"),
-        ({"min_count": -1}, "min count = -1"),
     ],
 )
 def test_refusals(switches: dict[str, Any], message: str) -> None:

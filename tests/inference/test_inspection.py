@@ -152,9 +152,9 @@ def test_without_text_the_runs_own_file_is_taken(run: Run, tmp_path: Path) -> No
 
 
 def test_usage(run: Run) -> None:
-    usage = describe_symbols(run, SENTENCES, least=5.0).nonterminal_usage
+    usage = describe_symbols(run, SENTENCES).nonterminal_usage
     uses = [use.uses for use in run.symbols(SENTENCES, top=10).nonterminals]
-    assert usage.used == sum(value >= 5 for value in uses)
+    assert usage.used == sum(value >= 1 for value in uses)
     assert 1 <= usage.perplexity <= 4
     assert 1 <= usage.covering <= 4
 

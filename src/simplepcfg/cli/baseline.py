@@ -42,14 +42,12 @@ class ControlRequest:
 
     def text(self, valid: str | None = None) -> "ControlText":
         """Return the text that is asked for. Raises InputError if options contradict each other, or for a bad --out."""
-        given = [
-            name
-            for name, value in (("--vocabulary-size", self.vocabulary_size), ("--min-count", self.min_count))
-            if value
-        ]
-        given += ["--punctuation"] if self.punctuation is not None else []
-        if self.like is not None and given:
-            raise InputError(f"--like {self.like} has a vocabulary and preprocessing of its own; leave out {given[0]}")
+        for name in ("vocabulary_size", "min_count", "punctuation") if self.like is not None else ():
+            if getattr(self, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(
+                    f"--like {self.like} has a vocabulary and preprocessing of its own; leave out {option}"
+                )
         if self.train is None and self.like is None:
             raise InputError("there is no text to learn from; give --train FILE, or --like RUN to take that of a run")
         if self.train is None and (valid is not None or self.raw):
@@ -94,7 +92,6 @@ class LSTMRequest(ControlRequest):
     layers: int = opt("--layers", "N", "Of the LSTM.", 2, min=1)
     dropout: float = opt("--dropout", "P", "Share of features left out.", 0.3)
     batch_size: int = opt("--batch-size", "N", "Sentences a step.", 64, min=1)
-    learning_rate: float = opt("--learning-rate", "X", "Of Adam at first; falls to 0 linearly.", 0.002)
     seed: int = opt("--seed", "N", "Of weights, batches and dropout.", 0, min=0)
     device: Device = "auto"
 
@@ -157,11 +154,7 @@ def lstm(request: LSTMRequest) -> None:
 
     sizes = LSTMConfig(size=request.size, layers=request.layers, dropout=request.dropout)
     settings = LSTMTraining(
-        epochs=request.epochs,
-        minutes=request.minutes,
-        batch_size=request.batch_size,
-        learning_rate=request.learning_rate,
-        seed=request.seed,
+        epochs=request.epochs, minutes=request.minutes, batch_size=request.batch_size, seed=request.seed
     )
     where = resolve_device(request.device)
     with resource_errors("training the LSTM", "lower --batch-size or --size"):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt
-from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.inference.completion import Completion
@@ -23,7 +22,7 @@ SURELY_ENDS = 0.999
 def command(
     run: str = arg("RUN", "Folder of a trained run, or english."),
     words: list[str] | None = arg("WORDS", "The beginning of a sentence; none: its first word is asked for.", None),
-    k: int = opt("--top -k", "K", "How many next words to list.", 10),
+    k: int = opt("--top -k", "K", "How many next words to list.", 10, min=0),
     samples: int = opt("--samples", "S", "Draw this many continuations.", 0),
     seed: int = flag("--seed", "Of the drawing.", 0),
     max_length: int = opt("--max-length", "WORDS", "Most words of beginning and continuation together.", 40),
@@ -44,8 +43,6 @@ def command(
     from simplepcfg.inference.run import load
 
     refuse_baseline(run)
-    if k < 0:
-        raise InputError(f"--top {k}; give 0 or more")
     model = load(run, device)
     completion = model.complete(" ".join(words or []), k, samples=samples, seed=seed, max_length=max_length)
     for remark in remarks(completion):

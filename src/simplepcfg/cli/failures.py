@@ -18,6 +18,7 @@ UsageError: type[Exception] = next(
 )
 
 NOT_A_NUMBER = {"int_parsing": "whole number", "int_from_float": "whole number", "float_parsing": "number"}
+BOUNDS = {"ge": "or more", "le": "or less"}
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
 
@@ -85,6 +86,9 @@ def _explain_usage(error: Exception) -> str:
     for problem in getattr(error.__cause__, "errors", list)():  # pydantic's, which knows the value
         if problem["type"] in NOT_A_NUMBER:
             message = message.replace(problem["msg"], f"{problem['input']!r} is no {NOT_A_NUMBER[problem['type']]}")
+        for key, side in BOUNDS.items():
+            if key in problem.get("ctx", {}):
+                message = message.replace(problem["msg"], f"{problem['input']}; give {problem['ctx'][key]} {side}")
     if (option := getattr(error, "option_name", None)) is not None and hasattr(error, "possibilities"):
         close = get_close_matches(option, error.possibilities or (), 1, cutoff=0.7)
         message = f"no such option: {option}" + "".join(f" (did you mean {name}?)" for name in close)

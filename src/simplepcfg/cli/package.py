@@ -6,7 +6,6 @@ from tempfile import TemporaryDirectory
 from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
-from simplepcfg.version import __version__
 
 SUMMARY = "Build an installable package from a trained run."
 
@@ -17,9 +16,7 @@ class PackageRequest:
 
     run: str = arg("RUN", "Folder of a trained run.")
     name: str = opt("--name", "simplepcfg-NAME", "Of the package; NAME is that of the grammar.", ...)
-    card: Path | None = opt("--card", "FILE", "Model card.  [default: README.md of the run]")
     out: Path = opt("--out", "DIR", "Where the package is written.", Path("dist"))
-    version: str = opt("--version", "VERSION", "Of the package.", __version__)
     folder: bool = flag("--folder", "Write the packed folder DIR/NAME instead of a wheel.")
     quiet: Quiet = False
 
@@ -29,28 +26,26 @@ def command(request: PackageRequest) -> None:
     """Build a wheel that holds a grammar and registers its name, and print the wheel's path.
 
     Once it is installed, commands and load() know the grammar by its name. The package has weights in few bits, words,
-    configuration, spellings, labels if the run has learned any, and the model card, which should say what text the
-    grammar learned from, its licence, figures and limits. Two builds have the same bytes.
+    configuration, spellings, labels if the run has learned any, and the model card, README.md of the run, which should
+    say what text the grammar learned from, its licence, figures and limits. Two builds have the same bytes.
 
     \b
     Example:
-      simplepcfg package runs/french --name simplepcfg-french --card card.md
+      simplepcfg package runs/french --name simplepcfg-french
       pip install dist/simplepcfg_french-*.whl
       echo "Le vieux chien dort près du feu." | simplepcfg parse french
     """
-    from simplepcfg.data.readers import open_text
     from simplepcfg.inference.packaging import PREFIX, build_wheel, pack
     from simplepcfg.inference.run import load
 
-    card = None if request.card is None else "\n".join([*open_text(request.card), ""])
     run, name = load(request.run, "cpu"), request.name.removeprefix(PREFIX)
     if request.folder:
         target = request.out / name
-        size = pack(run, target, name, card)
+        size = pack(run, target, name)
     else:
         with TemporaryDirectory(prefix="simplepcfg-") as temporary:
-            pack(run, Path(temporary) / name, name, card)
-            target = build_wheel(Path(temporary) / name, request.name, request.out, request.version)
+            pack(run, Path(temporary) / name, name)
+            target = build_wheel(Path(temporary) / name, request.name, request.out)
         size = target.stat().st_size
     note(f"{size / 1e6:.1f} MB", request.quiet)
     write_lines([str(target)])

@@ -40,7 +40,7 @@ class ParseOptions:
     decode: Decode = flag(
         "--decode", "Largest sum of span marginals (exact-mbr: of all symbols), or most probable tree.", "mbr"
     )
-    k: int | None = opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.")
+    k: int | None = opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.", min=1)
     labels: str | None = opt(
         "--labels", "none|FILE", "No labels, or most probable trees with those of evaluate --write-labels."
     )
@@ -148,8 +148,6 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
         raise InputError(f"{runs[1]} beside {runs[0]} combines span marginals; leave out --decode viterbi, --labels")
     if request.offsets and request.format not in ("columns", "json"):
         raise InputError("--offsets adds columns; give --format columns or --format json with it")
-    if k is not None and k < 1:
-        raise InputError(f"--k {k}; ask for at least one tree")
     if k is not None and not by_probability:
         raise InputError(f"--k {k} needs --decode viterbi; span marginals give one tree")
     if k is not None and request.format in ("columns", "svg"):

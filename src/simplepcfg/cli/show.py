@@ -6,7 +6,7 @@ from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, results_console, write_json, write_lines
 from simplepcfg.cli.requests import arg, opt
 from simplepcfg.data.raw_text import shortened
-from simplepcfg.errors import InputError, counted
+from simplepcfg.errors import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,8 +20,7 @@ WIDEST_SPAN = 60  # characters of a span in the table; JSON has all of it
 def command(
     run: str = arg("RUN", "Folder of a trained run, or english."),
     text: str | None = arg("[TEXT]", "Sentences or trees to count uses on; - is standard input.", None),
-    top: int = opt("--top", "K", "Show the K most used symbols of either kind.", 20),
-    least: float = opt("--least", "USES", "Count symbols with at least so many expected uses.", 1.0),
+    top: int = opt("--top", "K", "Show the K most used symbols of either kind.", 20, min=1),
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -38,10 +37,6 @@ def command(
       simplepcfg show runs/demo test.trees
       simplepcfg show runs/demo sentences.txt --top 50 --json symbols.json
     """
-    if top < 1:
-        raise InputError(f"--top {top}; ask for at least one symbol")
-    if not least >= 0:
-        raise InputError(f"--least {least}; it must be 0 or more")
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
     from simplepcfg.inference.inspection import describe_symbols
     from simplepcfg.inference.run import load
@@ -54,7 +49,7 @@ def command(
         sentences = list(
             read_trees(text) if sniff(text) == "trees" else read_sentences(text, split=model.preprocessing.split)
         )
-    report = describe_symbols(model, sentences, top=top, least=least, source=text or "")
+    report = describe_symbols(model, sentences, top=top, source=text or "")
     if text is None:
         most = "" if report.sentences is None else f" (its first {OWN_SENTENCES:,} sentences at most)"
         note(f"uses are counted on {report.source}{most}", quiet)
@@ -78,7 +73,7 @@ def summary(report: "SymbolReport") -> list[str]:
 
 def _usage(usage: "Usage") -> str:
     return (
-        f"{usage.used:,} of {usage.symbols:,} have {usage.at_least:g} or more expected uses; "
+        f"{usage.used:,} of {usage.symbols:,} have 1 or more expected uses; "
         f"{usage.covering:,} have 99 % of all uses; perplexity of use {usage.perplexity:.1f}"
     )
 

@@ -50,10 +50,6 @@ class Conventions:
     def __post_init__(self) -> None:
         if self.punctuation == "tags" and bool(self.keep_tags) == bool(self.drop_tags):
             raise InputError("tags tell words from punctuation by a list that stays or a list that goes; give one")
-        if self.vocabulary_size < 0:
-            raise InputError(f"vocabulary size = {self.vocabulary_size}; it must be 1 or more, or 0 for all words")
-        if self.min_count < 0:
-            raise InputError(f"min count = {self.min_count}; it must be 0 or more")
 
     def as_table(self) -> dict[str, object]:
         """Return the switches as a table for a TOML file."""

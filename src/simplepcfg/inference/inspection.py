@@ -29,7 +29,6 @@ def describe_symbols(
     sentences: Iterable[Sentence] | None = None,
     *,
     top: int = 20,
-    least: float = 1.0,
     source: str = "text",
 ) -> SymbolReport:
     """Return the `top` most used nonterminals and preterminals, by expected uses over all derivations of sentences.
@@ -41,12 +40,10 @@ def describe_symbols(
     if top < 1:
         raise InputError(f"top = {top}; ask for at least one symbol")
     with stage("counting the uses of symbols"):
-        return _describe(run, sentences, top, least, source)
+        return _describe(run, sentences, top, source)
 
 
-def _describe(
-    run: TrainedModel, sentences: Iterable[Sentence] | None, top: int, least: float, source: str
-) -> SymbolReport:
+def _describe(run: TrainedModel, sentences: Iterable[Sentence] | None, top: int, source: str) -> SymbolReport:
     grammar = shown_grammar(run)
     tokens: list[list[str]] | None
     gold: dict[str, Weighted] = {}
@@ -74,8 +71,8 @@ def _describe(
         run.name,
         source,
         None if tokens is None else sum(len(sentence) >= 2 for sentence in tokens),
-        usage(nonterminals, least),
-        usage(preterminals, least),
+        usage(nonterminals),
+        usage(preterminals),
         [
             SymbolUse(
                 f"NT-{symbol}",

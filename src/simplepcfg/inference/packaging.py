@@ -46,17 +46,17 @@ packages = ["{module}"]
 """
 
 
-def pack(run: Run, folder: Path, name: str, card: str | None = None) -> int:
+def pack(run: Run, folder: Path, name: str) -> int:
     """Write a run as a grammar to be shipped into a new folder, and return its size in bytes.
 
     Weights are in bfloat16, and those of words, which are most of the size, in int8 with a factor for each word.
     Nothing that names the machine on which the run was trained is written, and no state of training. Sentences are
-    taken as people write them (`data.tokenize`). The card is that of the run's own folder, if none is given. Raises
-    InputError if there is none, or if the folder holds a run.
+    taken as people write them (`data.tokenize`). The card is README.md of the run's folder. Raises InputError if
+    there is none, or if the folder holds a run.
     """
-    own = None if run.directory is None else run.directory / CARD
-    if card is None and (own is None or not own.is_file()):
-        raise InputError(f"{run.name}: has no model card; give one, which says what it learned from and its licence")
+    card = None if run.directory is None else run.directory / CARD
+    if card is None or not card.is_file():
+        raise InputError(f"{run.name}: has no {CARD}; write one, which says what it learned from and its licence")
     target = RunFolder(folder)
     target.refuse_if_taken()
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,8 +75,7 @@ def pack(run: Run, folder: Path, name: str, card: str | None = None) -> int:
     if run.labels is not None:  # they know the rounded weights
         labels = replace(run.labels, model=weights_fingerprint(load_run(folder, "cpu").model))
         write_text(target.labels, labels.to_json())
-    text = card if card is not None else own.read_text(encoding="utf-8") if own is not None else ""
-    write_text(folder / CARD, text)
+    write_text(folder / CARD, card.read_text(encoding="utf-8"))
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
@@ -92,7 +91,7 @@ def write_normaliser(folder: RunFolder) -> None:
         write_tensor_file(folder.normaliser, {"log_normaliser": emissions.log_normaliser}, {"model": checksum})
 
 
-def build_wheel(packed: Path, distribution: str, out: Path, version: str = __version__) -> Path:
+def build_wheel(packed: Path, distribution: str, out: Path) -> Path:
     """Build the wheel of a packed grammar and return its path; it is known as what follows `simplepcfg-` in its name.
 
     Two builds from the same files have equal bytes. Raises InputError for another name, and without hatchling.
@@ -109,7 +108,7 @@ def build_wheel(packed: Path, distribution: str, out: Path, version: str = __ver
         copytree(packed, root / module)
         write_text(root / module / "__init__.py", f'"""The grammar `{name}` for simplepcfg: load("{name}")."""\n')
         needed = ".".join(__version__.split(".")[:2])
-        settings = {"distribution": distribution, "module": module, "name": name, "version": version}
+        settings = {"distribution": distribution, "module": module, "name": name, "version": __version__}
         write_text(root / "pyproject.toml", _PROJECT.format(**settings, group=GROUP, needed=needed))
         (built,) = WheelBuilder(str(root)).build(directory=str(out.absolute()), versions=["standard"])
     return out / Path(built).name

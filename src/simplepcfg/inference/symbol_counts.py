@@ -100,13 +100,13 @@ def uses_in(run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequen
     return uses[0], uses[1]
 
 
-def usage(uses: Tensor, least: float) -> Usage:
+def usage(uses: Tensor) -> Usage:
     """Measure how evenly symbols are used."""
     share = uses / uses.sum()
     entropy = -torch.special.xlogy(share, share).sum()
     falling = share.sort(descending=True).values.cumsum(0)
     covering = int((falling < COVERED).sum()) + 1
-    return Usage(len(uses), float(entropy.exp()), min(covering, len(uses)), least, int((uses >= least).sum()))
+    return Usage(len(uses), float(entropy.exp()), min(covering, len(uses)), int((uses >= 1).sum()))
 
 
 def _symbol_marginals(grammar: LabelledGrammar, batch: Batch, symbols: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -48,8 +48,7 @@ class Usage:
     symbols: int
     perplexity: float  # of the shares: as if so many were used alike
     covering: int  # the fewest that have 99 % of all uses
-    at_least: float
-    used: int  # with at least that many expected uses
+    used: int  # with one expected use or more
 
 
 @dataclass(frozen=True, slots=True)

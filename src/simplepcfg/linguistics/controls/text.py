@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,6 @@ from simplepcfg.data.tokens import read_tokens
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.pretrained import run_directory
-from simplepcfg.runs.checksums import record_is_intact
 from simplepcfg.runs.config.schema import DataConfig
 from simplepcfg.runs.corpus import Corpus, prepare_corpus
 from simplepcfg.runs.run_folder import RunFolder
@@ -56,9 +54,6 @@ class ControlText:
         if self.like is not None:
             spelling = RunFolder(run_directory(self.like)).read_spelling(corpus.vocabulary)
             corpus = replace(corpus, spelling=spelling)
-        remark = changed_text_remark(self.like, corpus) if self.like is not None and self.train is None else None
-        if remark is not None:
-            corpus.notes.append(remark)
         return corpus, data.preprocessing
 
     def sentences(self) -> ControlSentences:
@@ -101,24 +96,3 @@ class ControlText:
         if self.train is not None:
             data = data.model_copy(update={"train": self.train, "valid": self.valid, "raw": self.raw})
         return data, vocabulary, seed
-
-
-def changed_text_remark(name: str, corpus: Corpus) -> str | None:
-    """Return what to say if a corpus, read from the files of a run, is not what the run learned from; None if it is.
-
-    Nothing is said of a run whose run.json is missing or damaged.
-    """
-    try:
-        facts = json.loads(RunFolder(run_directory(name)).facts.read_bytes())
-        known = (
-            {part: facts["data"][part]["sha256"] for part in ("train", "valid")} if record_is_intact(facts) else None
-        )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
-    identity = corpus.identity()
-    if known is None or all(identity[part]["sha256"] == known[part] for part in known):
-        return None
-    return (
-        f"--like {name}: its text or vocabulary has changed since it was trained, as the checksums in its run.json "
-        "say; the control learns from what is there now"
-    )
