@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -136,10 +137,13 @@ def test_the_repository_builds_all_wheels_alike(tmp_path: Path) -> None:
     assert [row[1:] for row in rows] == [line.split("\t")[1:] for line in other.stdout.splitlines()]
 
 
-def test_a_grammar_that_the_repository_does_not_hold(tmp_path: Path) -> None:
-    result = build_all(tmp_path, "klingon")
-    assert result.returncode == 2
-    assert "klingon is unknown; there are: english-surprisal, french, german, spanish" in result.stderr
+def test_a_grammar_that_the_repository_does_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["build.py", "klingon", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(PACKAGES / "build.py"), run_name="__main__")
+    assert "klingon is unknown; there are: english-surprisal, french, german, spanish" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", pretrained.PACKAGED)

@@ -24,6 +24,7 @@ TOY_SETTINGS = [
     "training.device=cpu",
     "training.threads=1",
 ]
+BRIEF = ["training.epochs=2", "training.batch_size=16", "training.checkpoint_steps=1"]  # few steps, many checkpoints
 # Whatever makes a step more than a gradient and an update.
 LEVERS = [
     "training.state_dropout=0.5",

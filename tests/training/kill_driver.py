@@ -29,7 +29,7 @@ from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.training import teachers as teachers_module
 from simplepcfg.training import train
-from toy_runs import TOY_SETTINGS, differences, toy_sentences
+from toy_runs import BRIEF, TOY_SETTINGS, differences, toy_sentences
 
 TEACHER_SENTENCES = 8  # of the sixty that are computed together, and then saved
 
@@ -71,7 +71,7 @@ def outcomes(folder: Path, moments: list[str], teachers: int) -> Iterator[dict[s
 
 def run(text: Path, folder: RunFolder, resume: bool = False, settings: Sequence[str] = ()) -> None:
     torch.set_num_threads(1)
-    config = load_config(overrides=[*TOY_SETTINGS, f'data.train="{text}"', *settings], environment={})
+    config = load_config(overrides=[*TOY_SETTINGS, *BRIEF, f'data.train="{text}"', *settings], environment={})
     train(config, folder.path, resume=resume)
 
 

@@ -22,14 +22,11 @@ from simplepcfg.training import start, train
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.step.distributed import Group
-from toy_runs import differences, leftovers
+from toy_runs import BRIEF, differences, leftovers
 
 
 class Crash(BaseException):
     """Stands for the end of the process."""
-
-
-BRIEF = ("training.epochs=2", "training.batch_size=16", "training.checkpoint_steps=1")  # few steps, many checkpoints
 
 
 @pytest.fixture(scope="module")

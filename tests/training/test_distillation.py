@@ -25,7 +25,7 @@ def _one_thread(one_thread: None) -> None:
 
 def configuration(folder: Path, *settings: str) -> RunConfig:
     text = folder / "train.txt"
-    text.write_text("\n".join(tiny_sentences(40)) + "\n")
+    text.write_text("\n".join(tiny_sentences(24)) + "\n")
     paths = [f'data.train="{text}"', f'data.valid="{text}"']
     return load_config("sn-pcfg-small", [*SETTINGS, *paths, *settings], environment={})
 

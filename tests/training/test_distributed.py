@@ -25,6 +25,7 @@ from simplepcfg.training.step.distributed import balanced_shares, mesh_shape
 from toy_runs import TOY_SETTINGS, SignalAt, leftovers
 
 TESTS = Path(__file__).parents[1]
+SETTINGS = [*TOY_SETTINGS, "training.epochs=2"]
 DRIVER = Path(__file__).with_name("process_driver.py")
 pytestmark = [
     pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
@@ -65,7 +66,7 @@ class Processes:
     def train(
         self, text: Path, out: Path, *settings: str, sabotage: str = "none", processes: int = 2
     ) -> list[tuple[int, str, str]]:
-        changes = [part for setting in (*TOY_SETTINGS, *settings) for part in ("--set", setting)]
+        changes = [part for setting in (*SETTINGS, *settings) for part in ("--set", setting)]
         command = ["sn-pcfg-small", "--train", str(text), "--out", str(out), *changes]
         return self.run("train", sabotage, *command, processes=processes)
 
@@ -105,7 +106,7 @@ def alone(text_file: Path, make_config, tmp_path_factory: pytest.TempPathFactory
 
 def make_small(make_config, *settings: str):
     base = make_config()
-    changes = [*TOY_SETTINGS, f'data.train="{base.data.train}"', *settings]
+    changes = [*SETTINGS, f'data.train="{base.data.train}"', *settings]
     return load_config("sn-pcfg-small", changes, environment={})
 
 
@@ -321,7 +322,7 @@ def test_an_error_leaves_no_thread_behind(two: Processes, tmp_path: Path) -> Non
 
 def by_torchrun(text: Path, out: Path, *settings: str, restarts: int = 0) -> list[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    changes = [part for setting in (*TOY_SETTINGS, *settings) for part in ("--set", setting)]
+    changes = [part for setting in (*SETTINGS, *settings) for part in ("--set", setting)]
     training = ["-m", "simplepcfg", "train", "sn-pcfg-small", "--train", str(text), "--out", str(out)]
     return [*command, f"--max-restarts={restarts}", *training, *changes]
 

@@ -40,7 +40,7 @@ def teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two right-branching grammars of different vocabularies."""
     folder = tmp_path_factory.mktemp("teachers")
     for seed, count in ((1, 1), (2, 3)):
-        bias = ["training.branching_bias=10", "training.epochs=8", "training.learning_rate=0.02"]
+        bias = ["training.branching_bias=10", "training.epochs=6", "training.learning_rate=0.02"]
         make_tiny_run(folder / f"seed-{seed}", *bias, f"seed={seed}", f"data.min_count={count}")
     return folder
 
