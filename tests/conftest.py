@@ -14,24 +14,26 @@ sys.dont_write_bytecode = False
 OPT_IN = ("gpu", "slow", "browser", "peer")
 # Started first where several processes share the files, so that none is left with a long one at the end.
 LONGEST = (
+    "training/test_distributed.py",
     "ops/test_stress.py",
     "training/test_distillation.py",
-    "training/test_distributed.py",
-    "training/test_resume.py",
+    "ops/test_viterbi.py",
+    "ops/test_operators.py",
+    "training/test_teachers.py",
     "ops/test_inside.py",
     "training/test_kill.py",
-    "training/test_seeds.py",
-    "training/test_teachers.py",
+    "training/test_resume.py",
     "ops/test_graphs.py",
     "training/test_checkpoint_safety.py",
-    "ops/test_operators.py",
-    "training/test_compound_runs.py",
+    "cli/test_corpus.py",
+    "training/test_seeds.py",
+    "cli/test_cli_distil.py",
     "cli/test_bad_input.py",
-    "ops/test_viterbi.py",
-    "cli/test_cli_models.py",
-    "cli/test_cli_failures.py",
-    "ops/test_emissions.py",
     "cli/test_faults.py",
+    "cli/test_start.py",
+    "test_notebooks.py",
+    "test_docs.py",
+    "cli/test_cli_failures.py",
 )
 
 
