@@ -12,7 +12,6 @@ from oracle import binary_trees
 from simplepcfg.grammars import DenseEmissions, RankGrammar, SimpleGrammar
 from simplepcfg.ops import prefix
 from simplepcfg.ops.arguments import Sentences
-from simplepcfg.ops.marginals import pruned
 
 N, P, V = 3, 4, 5
 WORDS = torch.tensor([[1, 2, 3, 4], [4, 1, 1, 0], [2, 3, 0, 0]])
@@ -118,7 +117,6 @@ def test_a_simple_grammar_is_a_rank_grammar_with_a_rank_a_symbol() -> None:
 
 
 def test_pruned_questions_go_to_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
     monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 1)
     grammar = rank_grammar(3)
     sentences = Sentences.of(grammar.log_emissions(WORDS, LENGTHS), LENGTHS, None)

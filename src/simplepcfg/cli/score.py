@@ -73,9 +73,8 @@ def command(request: ScoreRequest) -> None:
     pandas.read_csv(sep="\\t") and spreadsheets read it. Further columns are the file where there are several, the
     sent_id of CoNLL-U and, with --offsets, start and end, the characters of the word. --json has the same rows.
 
-    With --pruned, spans that a coarse form of the grammar finds improbable are left out, and with --surprisal what is
-    improbable given the words up to its end: on a CPU a large grammar takes half the time or less, and a remark tells
-    by how much log p is too small, or surprisals too large, by estimate.
+    With --pruned, constituents that are improbable given the words up to their end are left out: on a CPU a large
+    grammar takes a third of the time, and a remark estimates by how much log p is too small, or surprisals too large.
 
     With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
     or GPUs; after a kill the same command goes on.

@@ -100,7 +100,7 @@ class Grammar(Algorithms[Sampled, Counts]):
     ) -> tuple[Tensor, Tensor]:
         """Compute log p of each sentence without improbable spans where that takes less time, and its estimated error.
 
-        Both are [B]; the error is how far log p may be too small. See ops/marginals/README.md.
+        Both are [B]; the error is by about how much log p is too small. See ops/prefix/README.md.
         """
         sentences = self._sentences(words, lengths, span_bonus)
         with torch.no_grad():

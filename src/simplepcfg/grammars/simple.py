@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.algorithms import Algorithms
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
@@ -21,8 +21,9 @@ from simplepcfg.ops.entropy import derivation_entropy, derivation_kl
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.given_trees import symbols_given_trees
-from simplepcfg.ops.marginals.pruned import pruned_log_partition, pruned_span_marginals
+from simplepcfg.ops.marginals.pruned import pruned_span_marginals
 from simplepcfg.ops.prefix import (
+    SENTENCE_THRESHOLD,
     Closure,
     GrowingPrefix,
     PrefixStates,
@@ -99,7 +100,19 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return log_partition(self.rules, sentences, backend=self.backend)
 
     def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor] | None:
-        return pruned_log_partition(self.rules, sentences, backend=self.backend)
+        if sentences.span_bonus is not None or self.backend not in ("auto", "torch"):
+            return None
+        try:
+            closure = self.closure()
+        except NumericalError:  # which log p itself does not need
+            return None
+        pruned = pruned_prefix_states(
+            self.rules, sentences, closure=closure, backend=self.backend, threshold=SENTENCE_THRESHOLD
+        )
+        if pruned is None:
+            return None
+        states, errors = pruned
+        return states.log_sentence[sentences.last_posts()].to(self.root.dtype), errors.sum(-1)
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)

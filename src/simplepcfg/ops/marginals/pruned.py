@@ -1,4 +1,4 @@
-"""Log p and span marginals by inside and outside passes over few spans and few symbols; README.md says which.
+"""Span marginals by inside and outside passes over few spans and few symbols; README.md says which.
 
 A coarse grammar guesses which spans matter, and only those get rows of the chart, and which of their symbols do; the
 others have the rules of their clusters. The outside pass hands marginals
@@ -65,35 +65,6 @@ def pruned_span_marginals(
                 return None
             spans[some] = marginals
         return None if charts is None else spans
-
-
-def pruned_log_partition(
-    rules: SimpleRules,
-    sentences: Sentences,
-    *,
-    backend: str = "auto",
-    span_threshold: float = SPAN_THRESHOLD,
-    symbol_threshold: float = SYMBOL_THRESHOLD,
-) -> tuple[Tensor, Tensor] | None:
-    """Compute log Z of each sentence as far as spans above a threshold and the rules of clusters of symbols go.
-
-    Returns:
-        ``(log_z, lost)``, [B] each: ``lost`` is the sum of the marginals of the dropped spans under the coarse grammar,
-        about by how much log Z is too small. None as ``pruned_span_marginals`` does.
-
-    Raises:
-        InputError: as ``inside`` does.
-    """
-    with torch.inference_mode():
-        arguments = check_arguments(rules, sentences)
-        log_z = arguments.log_emissions.new_full((arguments.sizes[0],), -math.inf)
-        lost = torch.zeros_like(log_z)
-        charts = pruned_charts(arguments, backend, span_threshold, symbol_threshold)
-        for some, chart in charts or []:
-            if chart is None:
-                return None
-            log_z[some], lost[some] = chart.log_partition(), chart.lost
-        return None if charts is None else (log_z, lost)
 
 
 def pruned_charts(
@@ -181,9 +152,6 @@ class PrunedChart:
         self.beta = torch.empty(len(b) - self.words, self.nonterminals, dtype=self.dtype)
         self.beta_exponents = torch.empty(len(b) - self.words, dtype=self.dtype)
         self.widths: dict[int, Width] = {}
-        self.lost = torch.zeros(len(lengths), dtype=self.dtype)  # the sum of the guessed marginals of dropped spans
-        if guess is not None:
-            self.lost += torch.where(kept, 0.0, guess.spans).sum((1, 2))
         self.has_tree = torch.zeros(len(lengths), dtype=torch.bool)  # of sentences of two words or more
 
     def fill(self) -> bool:
@@ -193,9 +161,6 @@ class PrunedChart:
         rows = self.rows[1]
         emissions = self.arguments.log_emissions[self.b[rows], self.i[rows]]
         best = emissions.amax(-1, keepdim=True).clamp(min=-1e30)
-        self.log_words = torch.zeros(len(self.lengths), dtype=torch.float64).index_add_(
-            0, self.b[rows], best[:, 0].double()
-        )
         emissions = (emissions - best).exp_().mul_(2.0**self.range.peak)
         exponents = torch.full((self.words,), -float(self.range.peak), dtype=self.dtype)
         words = [linear(emissions, side[:, self.nonterminals :]) for side in (left, right)]
@@ -214,16 +179,6 @@ class PrunedChart:
         root = self.arguments.root.expand(len(self.lengths), -1)[longer]
         self.has_tree[longer] = ((tops > 0) & (root > 0)).any(-1)
         return True
-
-    def log_partition(self) -> Tensor:
-        """Return log Z of the derivations of which all spans and symbols are kept: [B]."""
-        longer = self.has_tree.nonzero()[:, 0]
-        rows = self.row_of[longer, 0, self.lengths[longer]] - self.words
-        root = self.arguments.root.expand(len(self.lengths), -1)[longer]
-        tops = self.beta[rows].double().log_() + root.double().log()
-        log_z = torch.full_like(self.log_words, -math.inf)
-        log_z[longer] = tops.logsumexp(-1) + self.beta_exponents[rows].double() * math.log(2) + self.log_words[longer]
-        return log_z.to(self.dtype)
 
     def _multiply(self, level: Width, beta: Tensor, rules: Tensor) -> Tensor:
         """Compute η and ζ of the spans of one width, [spans, 2N]; improbable symbols have their cluster's mean rules.

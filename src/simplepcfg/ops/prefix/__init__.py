@@ -16,9 +16,16 @@ from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, terminat
 from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
-from simplepcfg.ops.prefix.pruned import LEAST_NONTERMINALS, MOST_LOST, THRESHOLD, pruned_left_to_right
+from simplepcfg.ops.prefix.pruned import (
+    LEAST_NONTERMINALS,
+    MOST_LOST,
+    SENTENCE_THRESHOLD,
+    THRESHOLD,
+    pruned_left_to_right,
+)
 
 __all__ = [
+    "SENTENCE_THRESHOLD",
     "Closure",
     "GrowingPrefix",
     "NextWord",

@@ -15,6 +15,8 @@ from simplepcfg.ops.transposed_rules import transposed_rules
 
 # Nodes are dropped whose probability, given the words up to their end, is below this.
 THRESHOLD = 1e-4
+# The same where only log p of whole sentences is asked for, in which errors add up.
+SENTENCE_THRESHOLD = 3e-5
 # From so much of its probability on that a prefix loses, the exact form takes its place.
 MOST_LOST = 0.5
 LEAST_NONTERMINALS = 512  # with fewer the exact form takes less time
