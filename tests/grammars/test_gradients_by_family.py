@@ -1,4 +1,4 @@
-"""Which answers carry gradients, family by family: the table of docs/questions.md."""
+"""Which answers carry gradients, family by family: as docs/questions.md says."""
 
 import pytest
 import torch
