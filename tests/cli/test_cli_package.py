@@ -156,21 +156,3 @@ def test_packed_grammars_are_small_and_described(name: str) -> None:
     measured = "SyntaxGym" if name.endswith("-surprisal") else "right branching"
     for word in ("public domain", "CC BY", measured, "## Limits"):
         assert word in card
-
-
-def test_models_builds_what_the_checkout_holds_and_else_says_what_is_missing(
-    call: Call, described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    missing = {
-        "french": "checkout",
-        "klingon": "simplepcfg package RUN --name simplepcfg-klingon",
-        "english": "comes with",
-    }
-    for name, what in missing.items():
-        refused = call("models", "--build", name)
-        assert refused.code == 2
-        assert what in refused.err
-    call("package", described, "--name", "tiny", "--folder", "--out", "packages")
-    built = call("models", "--build", "tiny")
-    assert (built.code, Path(built.out.strip()).parent, Path(built.out.strip()).is_file()) == (0, Path("dist"), True)

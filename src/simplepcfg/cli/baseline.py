@@ -1,6 +1,7 @@
 """`simplepcfg baseline ngram` and `lstm`: controls that `simplepcfg test` takes in place of a run."""
 
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,15 +59,8 @@ class ControlRequest:
         refuse_unwritable(self.out)
         from simplepcfg.linguistics.controls.text import ControlText
 
-        return ControlText(
-            train=self.train,
-            valid=valid,
-            like=self.like,
-            vocabulary_size=self.vocabulary_size,
-            min_count=self.min_count,
-            punctuation=self.punctuation,
-            raw=self.raw,
-        )
+        shared = (field.name for field in fields(ControlText) if field.name != "valid")
+        return ControlText(valid=valid, **{name: getattr(self, name) for name in shared})
 
     def remark(self, remarks: Iterable[str]) -> None:
         """Print remarks on a text."""
