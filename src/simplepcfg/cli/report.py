@@ -20,7 +20,7 @@ def command(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Write learning curves, scores, symbols, parses and calibration of runs into one file that needs no network.
+    """Write learning curves, scores, symbols and parses of runs into one file that needs no network.
 
     Without TREES there are learning curves and symbols alone. Trees are chosen by span marginals; symbols are those of
     the most probable trees.

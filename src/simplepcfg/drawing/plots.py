@@ -35,25 +35,19 @@ def line_plot(
     y_label: str,
     label: str,
     log: bool = False,
-    unit_square: bool = False,
 ) -> str:
-    """Return an SVG picture of some lines; ``unit_square`` has both axes from 0 to 1 and the diagonal."""
-    width, height = LINE_PLOT[1 if unit_square else 0], LINE_PLOT[1]
+    """Return an SVG picture of some lines."""
+    width, height = LINE_PLOT
     kept = [
         [(x, y) for x, y in one.points if math.isfinite(x) and math.isfinite(y) and (y > 0 or not log)]
         for one in series
     ]
-    if unit_square:
-        across, up = Scale(0.0, 1.0), Scale(0.0, 1.0)
-    else:
-        across = scale_of([x for points in kept for x, _ in points])
-        up = scale_of([y for points in kept for _, y in points], log=log)
+    across = scale_of([x for points in kept for x, _ in points])
+    up = scale_of([y for points in kept for _, y in points], log=log)
     colours = [index if one.colour is None else one.colour for index, one in enumerate(series)]
-    marks, tall = legend([one.name for one in series], 60, 20, max(width, 320.0), colours)
+    marks, tall = legend([one.name for one in series], 60, 20, width, colours)
     frame = Frame(60, 36 + tall, width, height)
     parts = [*marks, *vertical_axis(frame, up, y_label), *horizontal_axis(frame, across, x_label)]
-    if unit_square:
-        parts.append(line(frame.left, frame.bottom, frame.right, frame.top, "axis dashed"))
     for number, one, points in zip(colours, series, kept, strict=True):
         colour = f"series-{number % SERIES}"
         placed = [
@@ -65,7 +59,7 @@ def line_plot(
             for (x, y), (a, b) in zip(placed, points, strict=True):
                 told = title(f"{one.name}: {number_label(b)} at {x_label} {a:g}")
                 parts.append(element("circle", told, cx=x, cy=y, r=3.5, class_=f"{colour} plain"))
-    return picture(parts, max(frame.right, 380.0) + 20, frame.bottom + 46, label)
+    return picture(parts, frame.right + 20, frame.bottom + 46, label)
 
 
 def grouped_bars(

@@ -67,13 +67,17 @@ def evaluate_treebank(
     if not run.has_trees:
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens, importance))
-    if decode == "viterbi":
-        decoded = viterbi_spans(run, tokens)
-    else:
-        bonus = with_separators(run, _words_of(treebank), lambda batch: None)
-        decoded = mbr_spans(run, tokens, bonus, exact=True)
+    decoded = decoded_treebank(run, treebank, decode)
     report = report_of(run, treebank, name, decoded, log_probabilities(run, tokens), importance)
     return replace(report, labels=labels_of(run, treebank)) if labels else report
+
+
+def decoded_treebank(run: TrainedModel, treebank: Treebank, decode: str = "mbr") -> list[Spans]:
+    """Return the spans of the run's trees over the tokens of each sentence; see ``Run.parse``."""
+    tokens = [item.tokens for item in treebank.prepared]
+    if decode == "viterbi":
+        return viterbi_spans(run, tokens)
+    return mbr_spans(run, tokens, with_separators(run, words_of(treebank), lambda batch: None), exact=True)
 
 
 def report_of(
@@ -97,7 +101,7 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     """
     if not run.has_trees:
         return None
-    prepared = _words_of(treebank)
+    prepared = words_of(treebank)
     try:
         trees = viterbi_trees(run, prepared, lambda batch: None)
     except InputError:
@@ -109,7 +113,8 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     return replace(report, own=treebank.own_labels(labelled_trees(run, prepared, bonus, run.labels, exact=True)))
 
 
-def _words_of(treebank: Treebank) -> Words:
+def words_of(treebank: Treebank) -> Words:
+    """Return the original words of each tree and their preprocessed form."""
     return [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
 
 

@@ -13,7 +13,7 @@ from simplepcfg.inference.run_summary import perplexity_curve, run_facts
 from simplepcfg.reports.measured import Measured, measure
 from simplepcfg.reports.page import Figure, Note, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, disagreement_parts, gallery_parts
-from simplepcfg.reports.scores import calibration_figure, label_figure, length_figure, score_table, summary
+from simplepcfg.reports.scores import label_figure, length_figure, score_table, summary
 from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15
@@ -77,8 +77,6 @@ def _evaluation_sections(measured: Measured, source: str) -> list[Section]:
     sections = [scores, lengths, labels, confusion, gallery]
     if len(measured.runs) > 1:
         sections.append(Section("Disagreement", disagreement_parts(measured)))
-    if measured.runs:
-        sections.append(Section("Calibration of span probabilities", [calibration_figure(measured)]))
     return sections
 
 

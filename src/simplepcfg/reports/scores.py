@@ -1,8 +1,8 @@
-"""Scores of runs beside baselines: a sentence, the table, F1 by length, recall by label, calibration."""
+"""Scores of runs beside baselines: a sentence, the table, F1 by length, recall by label."""
 
 from __future__ import annotations
 
-from simplepcfg.drawing import Series, grouped_bars, line_plot
+from simplepcfg.drawing import grouped_bars
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES
 from simplepcfg.reports.measured import Measured
@@ -43,28 +43,6 @@ def label_figure(measured: Measured) -> Figure:
     svg = grouped_bars(labels, series, value_label="recall (%)", label="recall by gold label", most=100)
     caption = "Share of gold constituents that are found, by label; the induced trees are compared without labels."
     return Figure("recall-by-label", svg, caption)
-
-
-def calibration_figure(measured: Measured) -> Figure:
-    """Draw span probabilities against how often such spans are gold constituents."""
-    series = [
-        Series(name, [(item.probability, item.share) for item in run.calibration.bins])
-        for name, run in measured.runs.items()
-    ]
-    svg = line_plot(
-        series,
-        x_label="span probability",
-        y_label="share of gold constituents",
-        label="calibration of span probabilities",
-        unit_square=True,
-    )
-    errors = ", ".join(f"{name} {run.calibration.error:.3f}" for name, run in measured.runs.items())
-    caption = (
-        "Spans in ten groups by probability; on the dashed line probabilities mean what they say. "
-        f"Expected calibration error: {errors}. Gold trees that are flatter than binary ones have fewer spans than any "
-        "induced tree."
-    )
-    return Figure("calibration", svg, caption)
 
 
 def _number(value: float | None) -> str:
