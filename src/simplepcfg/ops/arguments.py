@@ -1,7 +1,7 @@
 """Rules and sentences: the two values that operations take, and the checks that they fit each other."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -131,6 +131,19 @@ def some_sentences(arguments: InsideArguments, indices: Tensor) -> InsideArgumen
         lengths=None if arguments.lengths is None else arguments.lengths[indices],
         span_bonus=None if arguments.span_bonus is None else arguments.span_bonus[indices],
     )
+
+
+def by_length(arguments: InsideArguments) -> Iterator[tuple[list[int], InsideArguments]]:
+    """Yield the sentences of each length, with their indices, without padding."""
+    if arguments.lengths is None:
+        yield list(range(arguments.sizes[0])), arguments
+        return
+    for length in arguments.lengths.unique().tolist():
+        indices = (arguments.lengths == length).nonzero()[:, 0]
+        some = some_sentences(arguments, indices)
+        bonus = None if some.span_bonus is None else some.span_bonus[:, : length + 1, : length + 1]
+        emissions = some.log_emissions[:, :length]
+        yield indices.tolist(), replace(some, log_emissions=emissions, span_bonus=bonus, lengths=None)
 
 
 def check_arguments(rules: SimpleRules, sentences: Sentences) -> InsideArguments:

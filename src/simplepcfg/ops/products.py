@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
@@ -92,11 +94,20 @@ def weighted_sums(weights: Tensor, rows: Tensor) -> Tensor:
 
 def chosen_products(values: Tensor, chosen: Tensor, rules: Tensor) -> Tensor:
     """Compute the product of ``values`` [R, N], 0 where they are not ``chosen``, with ``rules`` [N, M]: [R, M]."""
-    row, column = chosen.nonzero(as_tuple=True)
-    if len(row) > MOST_CHOSEN * chosen.numel():
-        return (values * chosen) @ rules
-    first = torch.searchsorted(row, torch.arange(len(values)))
-    return embedding_bag(column, rules, first, mode="sum", per_sample_weights=values[row, column])
+    return placed_products(values, np.flatnonzero(chosen.numpy()), rules)
+
+
+def placed_products(values: Tensor, places: NDArray[np.int64], rules: Tensor) -> Tensor:
+    """Compute the product of ``values`` [R, N], 0 except for ``places`` of their flat form, with ``rules`` [N, M]."""
+    rows, columns = values.shape
+    weights = values.numpy().ravel()[places]
+    if len(places) > MOST_CHOSEN * values.numel():
+        chosen = np.zeros((rows, columns), weights.dtype)
+        chosen.ravel()[places] = weights
+        return torch.from_numpy(chosen) @ rules
+    first = np.searchsorted(places, np.arange(0, rows * columns, columns))
+    column, offsets, weight = map(torch.from_numpy, (places % columns, first, weights))
+    return embedding_bag(column, rules, offsets, mode="sum", per_sample_weights=weight)
 
 
 def aligned_rows(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,17 +74,19 @@ def _nested(items: list[Any], shape: Sequence[int]) -> list[Any]:
 def stack_trees(trees: Sequence[LabelledTree], n: int, device: torch.device) -> TreeTensors:
     """Convert trees of up to n words to tensors with leading dimension [T]; the inverse of ``Trees.to_list``."""
     count = len(trees)
-    spans, splits = torch.full((count, n - 1, 2), -1), torch.full((count, n - 1), -1)
-    labels, tags = torch.full((count, n - 1), -1), torch.full((count, n), -1)
+    spans, splits = np.full((count, n - 1, 2), -1), np.full((count, n - 1), -1)
+    labels, tags = np.full((count, n - 1), -1), np.full((count, n), -1)
     for row, tree in enumerate(trees):
-        known = set(tree.spans)
-        tags[row, : len(tree.tags)] = torch.tensor(tree.tags, dtype=torch.int64)
-        for node, ((i, j), label) in enumerate(zip(tree.spans, tree.labels, strict=True)):
-            spans[row, node] = torch.tensor([i, j])
-            labels[row, node] = label
-            # The left child is the longest shorter span that starts at i, or else the word i.
-            splits[row, node] = max((k for k in range(i + 1, j) if (i, k) in known), default=i + 1)
-    return spans.to(device), splits.to(device), labels.to(device), tags.to(device)
+        nodes = len(tree.spans)
+        tags[row, : len(tree.tags)] = tree.tags
+        labels[row, :nodes] = tree.labels
+        if nodes:
+            spans[row, :nodes] = tree.spans
+            # In preorder the left child follows its parent, unless it is a word.
+            following = zip(tree.spans, [*tree.spans[1:], (-1, -1)], strict=True)
+            splits[row, :nodes] = [k if i == start else i + 1 for (i, _), (start, k) in following]
+    tensors = (torch.from_numpy(table).to(device) for table in (spans, splits, labels, tags))
+    return next(tensors), next(tensors), next(tensors), next(tensors)
 
 
 def empty_trees(count: int, like: Tensor) -> Trees:

@@ -167,13 +167,7 @@ class ScaledChart:
         # The product of two rows with maxima near 2^peak is near 2^(2 peak), the scale of β.
         exponents = splits.amax(-1)
         factors = self.factors[width] = (splits - exponents.unsqueeze(-1)).exp2_()
-        parts = self.chunks(width)
-        if parts == [EVERYTHING]:
-            beta = weighted_sums(factors, eta * zeta)
-        else:
-            beta = self.empty(*factors.shape[:2], self.nonterminals)
-            for part in parts:
-                beta[part] = weighted_sums(factors[part], eta[part] * zeta[part])
+        beta = self.weighted_products(width, factors, eta, zeta)
         self.beta[width] = beta
         bonus = self.bonus(width)
         if bonus is not None:
@@ -182,6 +176,16 @@ class ScaledChart:
             factors *= fraction[..., None]
             exponents += whole
         return exponents
+
+    def weighted_products(self, width: int, factors: Tensor, eta: Tensor, zeta: Tensor) -> Tensor:
+        """Compute Σ factor · η ⊙ ζ over the splits of every span of this width: [B, spans, N]."""
+        parts = self.chunks(width)
+        if parts == [EVERYTHING]:
+            return weighted_sums(factors, eta * zeta)
+        beta = self.empty(*factors.shape[:2], self.nonterminals)
+        for part in parts:
+            beta[part] = weighted_sums(factors[part], eta[part] * zeta[part])
+        return beta
 
     def recompute_in_log_space(self, width: int, exponents: Tensor) -> bool:
         """Recompute in log space the spans whose products of η and ζ underflowed; return whether there were any.

@@ -7,20 +7,30 @@ q = 4 it is within a few nats of the maximum, where q = 1, the probability of th
 
 import math
 from dataclasses import replace
+from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.marginals.coarse import CLUSTERS, clusters_of
-from simplepcfg.ops.products import chosen_products
+from simplepcfg.ops.products import placed_products
 from simplepcfg.ops.transposed_rules import kept_layout
 
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Indices = Integers | int
+
+Numbers = TypeVar("Numbers", Tensor, Floats)
+
 POWER = 4
-# Powers of symbols of at most this share of the largest of their span are multiplied with the largest rules of their
-# clusters. With 1e-12, a probability of 0.001 of the largest, bounds hardly rise.
-LEAST_SHARE = 1e-12
+# Powers of symbols, times the sum of all rules with this child, of at most this share of the largest of their span are
+# multiplied with the rules of their clusters. With 1e-10 bounds hardly rise.
+LEAST_SHARE = 1e-10
+SPLIT_BYTES = 1 << 17  # of the products of η and ζ that are summed at a time
 # A power that leaves the range of float32 is replaced by this, which keeps the bounds above what they bound.
 LEAST_POWER = 2.0**-120
 # What may have underflowed in sums of products of rows whose maximum is at least 1, with or without subnormal numbers.
@@ -43,6 +53,11 @@ class BoundChart(ScaledChart):
         if arguments.lengths is not None:
             words = words.masked_fill(torch.arange(n) >= arguments.lengths[:, None], 0.0)
         self.log_best = words.sum(1)
+        self.given = arguments
+        self.every_length = np.full(len(words), n) if arguments.lengths is None else arguments.lengths.numpy()
+        self.emissions = arguments.log_emissions.detach().numpy()
+        rules = (arguments.left, arguments.right, arguments.root.unsqueeze(-2))
+        self.tables = [table.detach().numpy() for table in rules]
         self.beta_exponents: dict[int, Tensor] = {}  # by width: [B, spans]
         super().__init__(
             replace(
@@ -55,25 +70,45 @@ class BoundChart(ScaledChart):
         )
 
     def take_rules(self) -> None:
-        super().take_rules()
-        rules, words = self.transposed, self.transposed_word_rules
-        self.transposed, self.transposed_word_rules = _power(rules), _power(words)
-        if not self.arguments.batched_rules:
-            left, right = self.arguments.left, self.arguments.right
-            self.clusters = clusters_of(left, right)
-            self.greatest = _power(kept_layout("greatest", left, right, lambda *_: _greatest(rules, self.clusters)))
+        if self.arguments.batched_rules:
+            super().take_rules()
+            self.transposed, self.transposed_word_rules = _power(self.transposed), _power(self.transposed_word_rules)
+            return
+        left, right, states = self.arguments.left, self.arguments.right, self.nonterminals
+        powers = kept_layout("powers", left, right, lambda *sides: _power(torch.cat([side.T for side in sides], -1)))
+        self.transposed, self.transposed_word_rules = powers[:states], powers[states:]
+        self.clusters = clusters_of(left, right)
+        self.sums = kept_layout("sums of powers", left, right, lambda *_: _sums(powers[:states]))
+        self.greatest = kept_layout(
+            "greatest shares", left, right, lambda *_: _greatest_shares(powers[:states], self.sums, self.clusters)
+        )
 
     def _multiply(self, width: int) -> Tensor:
         """Compute bounds of η and ζ: few powers are large, and the others have a bound for each cluster.
 
-        The sum of power · rule over some symbols is at most the sum of their powers times the largest rule.
+        A rule is its share of the rules with the same child, times their sum. The sum of power · rule over some
+        children is at most the sum of power · sum of rules, times the greatest share.
         """
         if self.arguments.batched_rules:
             return super()._multiply(width)
         beta = self.beta[width].flatten(0, 1)
-        chosen = beta > LEAST_SHARE * beta.amax(-1, keepdim=True)
-        rest = beta.new_zeros(len(beta), CLUSTERS).index_add_(1, self.clusters, beta.masked_fill(chosen, 0.0))
-        return chosen_products(beta, chosen, self.transposed).addmm_(rest, self.greatest)
+        weighted = beta.numpy() * self.sums.numpy()
+        places = np.flatnonzero(weighted > LEAST_SHARE * weighted.max(1, keepdims=True))
+        products = placed_products(beta, places, self.transposed)
+        weighted.ravel()[places] = 0.0
+        rest = beta.new_zeros(len(beta), CLUSTERS).index_add_(1, self.clusters, torch.from_numpy(weighted))
+        return products.addmm_(rest, self.greatest)
+
+    def weighted_products(self, width: int, factors: Tensor, eta: Tensor, zeta: Tensor) -> Tensor:
+        """Compute the same by NumPy, which takes half the time of PyTorch for temporaries that stay in cache."""
+        beta = self.empty(*factors.shape[:2], self.nonterminals)
+        rows, ones, others, sums = factors.numpy(), eta.numpy(), zeta.numpy(), beta.numpy()
+        step = max(1, SPLIT_BYTES // (rows.shape[2] * self.nonterminals * beta.itemsize))
+        for b in range(self.batch):
+            for start in range(0, rows.shape[1], step):
+                some = (b, slice(start, start + step))
+                np.matmul(rows[some][:, None], ones[some] * others[some], out=sums[some][:, None])
+        return beta
 
     def split_sums(self, width: int) -> Tensor:
         exponents = self.beta_exponents[width] = super().split_sums(width)
@@ -95,32 +130,59 @@ class BoundChart(ScaledChart):
         preterminals = self.words.shape[-1]
         return self.n * (self.nonterminals + preterminals + 2 * self.n + 1000) * torch.finfo(torch.float32).eps
 
-    def log2_nodes(self, width: int, b: Tensor, i: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Find the symbols of spans [spans] whose bounds reach about ``least``: span, symbol, bound [nodes]."""
+    def inside(self, width: int, b: Indices, i: Indices) -> tuple[Floats, Floats]:
+        """Return the bounds of all symbols of spans of one width, [spans, N] or [spans, P], and their exponents."""
         if width == 1:
-            values, exponents = self.words[b, i].clamp_(min=LEAST_ROW), least.new_tensor(-self.range.peak).expand_as(b)
-        else:
-            values, exponents = self.beta[width][b, i].clamp_(min=LEAST_SUM), self.beta_exponents[width][b, i].double()
-        # Compared in logs once more by the caller: here rounding must only not lose any.
-        limits = (least - exponents - 0.01).clamp(-140, 120).exp2_().float()
-        nodes, symbols = (values >= limits[:, None]).nonzero(as_tuple=True)
-        return nodes, symbols, values[nodes, symbols].double().log2_() + exponents[nodes]
+            values, exponents = self.words.numpy()[b, i], np.zeros_like(b) - float(self.range.peak)
+            return np.maximum(values, LEAST_ROW), exponents
+        values, exponents = self.beta[width].numpy()[b, i], self.beta_exponents[width].numpy()[b, i]
+        return np.maximum(values, LEAST_SUM), exponents.astype(np.float64)
 
-    def log2_sides(self, b: Tensor, i: Tensor, k: Tensor, j: Tensor, symbol: Tensor) -> tuple[Tensor, Tensor]:
+    def log2_sides(self, b: Indices, i: Indices, k: Indices, j: Indices, symbol: Indices) -> tuple[Floats, Floats]:
         """Return the bounds of what stands on the left and on the right of splits, for one parent symbol each."""
-        left = self.square.cells[b, i, k, symbol].double().log2_() + self.exponents.cells[b, i, k].double()
-        right = self.square.cells[b, j, k, symbol].double().log2_() + self.exponents.cells[b, j, k].double()
-        return left, right
+        cells, exponents = self.square.cells.numpy(), self.exponents.cells.numpy()
+        left = np.log2(cells[b, i, k, symbol].astype(np.float64)) + exponents[b, i, k]
+        return left, np.log2(cells[b, j, k, symbol].astype(np.float64)) + exponents[b, j, k]
+
+    def rule_rows(self, width: int, b: Integers, rules: Integers) -> Floats:
+        """Return rows of [L; R; root], not raised to a power, for children of this width: [rows, N] or [rows, P]."""
+        columns = slice(self.nonterminals, None) if width == 1 else slice(self.nonterminals)
+        kinds, parents = np.divmod(rules, self.nonterminals)
+        width_of_rows = (self.words if width == 1 else self.square.cells).shape[-1]
+        rows = np.empty((len(rules), width_of_rows), self.tables[0].dtype)
+        for kind, table in enumerate(self.tables):
+            some = np.flatnonzero(kinds == kind)
+            if len(some):
+                table = table[..., columns]
+                rows[some] = table[b[some], parents[some]] if table.ndim == 3 else table[parents[some]]
+        return rows
+
+    def bonus_of(self, b: Indices, i: Indices, j: Indices) -> Floats:
+        """Return the bonus of spans, not raised to a power; there must be one."""
+        assert self.given.span_bonus is not None
+        return self.given.span_bonus.detach().numpy()[b, i, j].astype(np.float64)
 
 
-def _greatest(rules: Tensor, clusters: Tensor) -> Tensor:
-    """Return the largest of the rows [N, 2N] of the members of each cluster: [K, 2N]."""
-    rows = rules.new_zeros(CLUSTERS, rules.shape[1])
-    return rows.scatter_reduce_(0, clusters[:, None].expand_as(rules), rules, "amax")
+def _sums(powers: Tensor) -> Tensor:
+    """Return the sums of the rows of powers, of a child that no rule has the smallest number: [N]."""
+    return powers.sum(1).clamp_(min=LEAST_POWER)
+
+
+def _greatest_shares(powers: Tensor, sums: Tensor, clusters: Tensor) -> Tensor:
+    """Return the largest of the rows [N, 2N] of the members of each cluster, divided by their sums: [K, 2N]."""
+    shares = (powers / sums[:, None]).clamp_(min=LEAST_POWER).masked_fill_(powers == 0, 0.0)
+    rows = powers.new_zeros(CLUSTERS, powers.shape[1])
+    return rows.scatter_reduce_(0, clusters[:, None].expand_as(powers), shares, "amax")
 
 
 def _power(probabilities: Tensor) -> Tensor:
-    powers = probabilities.detach().float().square().square_().clamp_(min=LEAST_POWER)
+    powers = raised(probabilities.detach().float()).clamp_(min=LEAST_POWER)
     if not float(probabilities.min()) > 0:  # a rule that is missing stays so
         powers.masked_fill_(probabilities <= 0, 0.0)
     return powers
+
+
+def raised(probabilities: Numbers) -> Numbers:
+    """Return the q-th powers."""
+    squares = probabilities * probabilities
+    return squares * squares

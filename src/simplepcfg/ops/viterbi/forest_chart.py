@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.viterbi.bounds import Floats, Integers
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 from simplepcfg.ops.viterbi.pruned import Forest
 
@@ -32,13 +33,21 @@ class ForestChart(ViterbiChart):
     def fill(self) -> Tensor:
         """Write the values of the forest to the chart; return the best log-probabilities, in the layout's order."""
         forest, layout = self.forest, self.layout
-        best = forest.maximise()
+        best = torch.from_numpy(forest.maximise())
         place = layout.order.long().argsort()
         for width, level in forest.levels.items():
             assert level.values is not None
-            rows = self.rows_of(place[level.b], level.i, torch.full_like(level.i, width))
-            (self.emit if width == 1 else self.best)[rows[level.nodes], level.symbols] = level.values
-            sides = forest.side_values[level.first_side : level.first_side + len(level.sides)]
-            self.children[rows[level.sides], level.side_rules] = sides
+            sides = forest.side_values[level.first_side : level.first_side + len(level.sides[0])]
+            self._write(self.emit if width == 1 else self.best, place, width, level.nodes, level.values)
+            self._write(self.children, place, width, level.sides, sides)
         self.top = self.best[layout.top_rows.clamp(min=0).long()] + self._root()
         return best[layout.order.long()]
+
+    def _write(
+        self, table: Tensor, place: Tensor, width: int, where: tuple[Integers, Integers, Integers], values: Floats
+    ) -> None:
+        """Write values at sentences, starts and columns of the table; the rule of a root has no column."""
+        b, i, column = map(torch.from_numpy, where)
+        inner = column < table.shape[1]
+        rows = self.rows_of(place[b], i, torch.full_like(i, width))
+        table[rows[inner], column[inner]] = torch.from_numpy(values)[inner]

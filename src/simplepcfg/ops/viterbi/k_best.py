@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,7 +82,7 @@ def _pruned_k_best(arguments: InsideArguments, k: int) -> list[list[LabelledTree
     for forest in search.forests():
         lists = _k_best_of_chart(ForestChart(arguments, forest), k, search.open.tolist())
         enough = [some[k - 1].log_probability if len(some) >= k else -math.inf for some in lists]
-        for b in search.close(torch.tensor(enough, dtype=torch.float64)):
+        for b in search.close(np.array(enough)):
             trees[b] = lists[b]
     return trees
 

@@ -2,242 +2,215 @@
 
 Top-down, the outside of a node is maximised over its ancestors, while a ``BoundChart`` bounds the siblings of these.
 Nodes, splits and sides below the threshold are dropped. Bottom-up, the Viterbi recursion runs in float64 over what is
-left. A tree that reaches the threshold is the best one, as no better one has lost a node.
+left. A tree that reaches the threshold is the best one, as no better one has lost a node. What is left is so little
+that calls of PyTorch would take longer than the arithmetic: it is computed by NumPy.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
-from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, by_length
 from simplepcfg.ops.trees import LabelledTree
-from simplepcfg.ops.viterbi.bounds import POWER, BoundChart
+from simplepcfg.ops.viterbi.bounds import POWER, BoundChart, Floats, Integers, raised
 
 LOG_2 = math.log(2)
-# The first threshold is below the bound of the sentence by so many nats for each word; further ones by twice as many.
+# Thresholds are below the bound of the sentence by so many nats for each word at most, later by twice as many.
 GUESS = 0.1
 ROUNDS = 6
 # So many numbers of one width may be held at a time; grammars that need more are left to the chart of all nodes.
 MOST_NUMBERS = 1 << 25
+# Sides are multiplied with all of their children for so many at a time, which stay in cache.
+SIDES_AT_ONCE = 32
+# A product with a power that leaves the range of float32 is below this, since bounds are at most 2^64 or so.
+LEAST_FLOAT32 = 2.0**-60
 
 
 @dataclass(slots=True)
 class Level:
-    """What is left of the spans of one width: spans, nodes over them, splits of nodes, and sides of parents.
+    """What is left of the spans of one width: sides, children of sides, nodes, and splits of nodes.
 
-    A side (span, r) is a span as the child of a parent symbol, where r is a row of [L | R]: r < N on the left.
+    A side (b, i, r) is a span as the child of a parent symbol, where r is a row of [L; R; root].
     """
 
     width: int
-    b: Tensor  # [spans]
-    i: Tensor
-    sides: Tensor  # [sides]: number of the span, in increasing order
-    side_rules: Tensor  # [sides]: r
+    sides: tuple[Integers, Integers, Integers]  # sentence, start, r: [sides] each
     first_side: int  # number of the first side among those of all levels
-    nodes: Tensor  # [nodes]: number of the span, in increasing order
-    symbols: Tensor  # [nodes], increasing within a span
-    splits: Tensor  # [splits]: number of the node, in increasing order
-    places: Tensor  # [splits]: the width of the left child, increasing within a node
-    first_record: int  # number of the left child of the first split; right children follow all left ones
+    child_sides: Integers  # [children]: number of the side, in increasing order
+    child_nodes: Integers  # [children]: number of the node, increasing within a side
+    child_rules: Floats  # [children]: log-probability of the rule
+    nodes: tuple[Integers, Integers, Integers]  # sentence, start, symbol: [nodes] each
+    splits: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # number of the node, in increasing order
+    places: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # width of the left child, increasing
+    first_record: int = 0  # number of the left child of the first split; right children follow all left ones
     # Results of the recursion:
-    values: Tensor | None = None  # [nodes]
-    best_splits: Tensor | None = None  # [nodes]: number of a split
-
-
-@dataclass(slots=True)
-class Records:
-    """Children of splits that wait for their width, and the greatest outside bound of each as a side."""
-
-    width: Tensor
-    b: Tensor
-    i: Tensor
-    rule: Tensor
-    outside: Tensor
-    number: Tensor
-
-    def chosen(self, which: Tensor) -> Records:
-        return Records(*(getattr(self, name)[which] for name in self.__slots__))
-
-    def joined(self, other: Records) -> Records:
-        return Records(*(torch.cat([getattr(self, name), getattr(other, name)]) for name in self.__slots__))
+    values: Floats | None = None  # [nodes]
+    best_splits: Integers | None = None  # [nodes]: number of a split
 
 
 class Forest:
     """The nodes of some sentences that may belong to a derivation of at least a given probability."""
 
-    def __init__(self, arguments: InsideArguments, chart: BoundChart, thresholds: Tensor) -> None:
+    def __init__(self, chart: BoundChart, thresholds: Floats) -> None:
         """Find the nodes; ``thresholds`` [B] are log-probabilities, +inf for sentences to leave out.
 
         Raises TooManyNodesError where they do not fit into memory.
         """
-        self.arguments, self.chart = arguments, chart
-        self.thresholds = (POWER * (thresholds - chart.log_best) - chart.rounding()) / LOG_2
-        lengths = arguments.lengths
-        self.lengths = torch.full((chart.batch,), chart.n) if lengths is None else lengths
+        self.chart = chart
+        self.thresholds = (POWER * (thresholds - chart.log_best.numpy()) - chart.rounding()) / LOG_2
         self.levels: dict[int, Level] = {}
-        none = torch.zeros(0, dtype=torch.int64)
-        self.waiting = Records(none, none, none, none, none.double(), none)
-        self.records = 0
-        self.side_of_record: list[tuple[Tensor, Tensor]] = []  # numbers of records, numbers of their sides
+        # Sides that wait for their width. Each is a child of a split, and the first ones are whole sentences.
+        every = np.arange(chart.batch)
+        widths = np.where(np.isfinite(thresholds), chart.every_length, 0)
+        self.waiting = np.stack([widths, every * (chart.n + 1), np.full_like(every, 2 * chart.nonterminals), every])
+        self.outside = np.zeros(chart.batch)  # the greatest outside bound of each
+        self.records = chart.batch
+        self.side_of_record: list[tuple[Integers, Integers]] = []  # numbers of records, numbers of their sides
         self.sides = 0
-        for width in range(chart.n, 0, -1):
+        while (width := int(self.waiting[0].max(initial=0))) > 0:
             self._add_level(width)
-        self.side_of = torch.zeros(self.records, dtype=torch.int64)
+        self.side_of = np.zeros(self.records, np.int64)
         for records, sides in self.side_of_record:
             self.side_of[records] = sides
 
     def _add_level(self, width: int) -> None:
-        chart, states = self.chart, self.chart.nonterminals
-        here = self.waiting.width == width
-        arrived, self.waiting = self.waiting.chosen(here), self.waiting.chosen(~here)
-        keys, inverse = ((arrived.b * (chart.n + 1) + arrived.i) * 2 * states + arrived.rule).unique(
-            return_inverse=True
-        )
-        outside, _ = segment_best(arrived.outside, inverse, len(keys))
-        side_spans, side_rules = keys.div(2 * states, rounding_mode="floor"), keys % (2 * states)
-        spans, sides = side_spans.unique_consecutive(return_inverse=True)
-        b, i = spans.div(chart.n + 1, rounding_mode="floor"), spans % (chart.n + 1)
-        self.side_of_record.append((arrived.number, self.sides + inverse))
-        tops = ((self.lengths == width) & self.thresholds.isfinite()).nonzero()[:, 0]
-        if width > 1 and len(tops):
-            b, i = torch.cat([b, tops]), torch.cat([i, torch.zeros_like(tops)])
-        greatest, _ = segment_best(outside, sides, len(b))
-        greatest[len(spans) :] = 0.0
-        self._check_room(len(b) * states)
-        nodes, symbols, inside = chart.log2_nodes(width, b, i, self.thresholds[b] - greatest)
-        bounds = self._outside(width, b, sides, side_rules, outside, nodes, symbols)
-        top = nodes >= len(spans)
-        bounds[top] = _of(chart.arguments.root, 1, b[nodes[top]], symbols[top]).double().log2()
-        reaches = bounds + inside >= self.thresholds[b[nodes]]
-        nodes, symbols, bounds = nodes[reaches], symbols[reaches], bounds[reaches]
-        none = nodes[:0]
-        level = Level(width, b, i, sides, side_rules, self.sides, nodes, symbols, none, none, self.records)
-        self.sides += len(sides)
+        chart, rows = self.chart, 2 * self.chart.nonterminals + 1
+        here = self.waiting[0] == width
+        (_, spans, rules, numbers), arrived = self.waiting[:, here], self.outside[here]
+        self.waiting, self.outside = self.waiting[:, ~here], self.outside[~here]
+        keys, inverse = np.unique(spans * rows + rules, return_inverse=True)
+        outside, _ = segment_best(arrived, inverse, len(keys))
+        self.side_of_record.append((numbers, self.sides + inverse))
+        spans, rules = np.divmod(keys, rows)
+        b, i = np.divmod(spans, chart.n + 1)
+        sides, symbols, probabilities = self._children(width, b, i, rules, outside)
+        logs = np.log(probabilities, dtype=np.float64)
+        columns = chart.words.shape[-1] if width == 1 else chart.nonterminals
+        nodes, which = np.unique(spans[sides] * columns + symbols, return_inverse=True)
+        bounds, _ = segment_best(outside[sides] + logs * (POWER / LOG_2), which, len(nodes))
+        spans, symbols = np.divmod(nodes, columns)
+        level = Level(width, (b, i, rules), self.sides, sides, which, logs, (*np.divmod(spans, chart.n + 1), symbols))
+        self.sides += len(keys)
         self.levels[width] = level
         if width > 1:
             self._add_splits(level, bounds)
 
-    def _outside(
-        self, width: int, b: Tensor, sides: Tensor, rules: Tensor, outside: Tensor, nodes: Tensor, symbols: Tensor
-    ) -> Tensor:
-        """Compute the greatest bound of the outside of some nodes, given those of the sides of their spans: [nodes]."""
-        node, side = pairs(nodes, sides, len(b))
-        self._check_room(len(node))
-        bounds = self._rules(width, b[nodes[node]], rules[side], symbols[node]).log2_().mul_(POWER).add_(outside[side])
-        return segment_best(bounds, node, len(nodes))[0]
+    def _children(
+        self, width: int, b: Integers, i: Integers, rules: Integers, outside: Floats
+    ) -> tuple[Integers, Integers, Floats]:
+        """Find the children of sides that reach the threshold: numbers of sides, symbols, probabilities of rules."""
+        self._check_room(len(b) * self.chart.nonterminals)
+        parts = []
+        for start in range(0, len(b), SIDES_AT_ONCE):
+            some = slice(start, start + SIDES_AT_ONCE)
+            probabilities = self.chart.rule_rows(width, b[some], rules[some])
+            inside, exponents = self.chart.inside(width, b[some], i[some])
+            # Differences beyond the range of float64 are clear without their size.
+            least = np.exp2((self.thresholds[b[some]] - outside[some] - exponents).clip(-1000, 1000)) * (1 - 1e-6)
+            if least.min() < LEAST_FLOAT32:
+                probabilities = probabilities.astype(np.float64)
+            reaching = np.flatnonzero(raised(probabilities) * inside >= least[:, None])
+            side, symbol = np.divmod(reaching, probabilities.shape[1])
+            parts.append((start + side, symbol, probabilities.ravel()[reaching]))
+        sides, symbols, chosen = zip(*parts, strict=True) if parts else ([b], [b], [outside])
+        return np.concatenate(sides), np.concatenate(symbols), np.concatenate(chosen)
 
-    def _rules(self, width: int, b: Tensor, rules: Tensor, symbols: Tensor) -> Tensor:
-        """Return the probabilities of rules, given rows of [L | R] and children over spans of this width: float64."""
-        arguments, states = self.arguments, self.chart.nonterminals
-        column = symbols + (states if width == 1 else 0)
-        # Of L and of R, of which the others are read in vain.
-        left, right = (_of(table, 2, b, rules % states, column) for table in (arguments.left, arguments.right))
-        return torch.where(rules < states, left, right).double()
-
-    def _add_splits(self, level: Level, bounds: Tensor) -> None:
+    def _add_splits(self, level: Level, bounds: Floats) -> None:
         chart, width = self.chart, level.width
-        self._check_room(len(level.nodes) * width)
-        b, i = level.b[level.nodes], level.i[level.nodes]
-        if self.arguments.span_bonus is not None:
-            bounds = bounds + self.arguments.span_bonus[b, i, i + width].double() * (POWER / LOG_2)
-        k = torch.arange(1, width)
-        left, right = chart.log2_sides(
-            b[:, None], i[:, None], i[:, None] + k, i[:, None] + width, level.symbols[:, None]
-        )
-        nodes, places = (bounds[:, None] + left + right >= self.thresholds[b, None]).nonzero().unbind(1)
+        b, i, symbols = level.nodes
+        self._check_room(len(b) * width)
+        if chart.given.span_bonus is not None:
+            bounds = bounds + chart.bonus_of(b, i, i + width) * (POWER / LOG_2)
+        start, end = i[:, None], i[:, None] + width
+        left, right = chart.log2_sides(b[:, None], start, start + np.arange(1, width), end, symbols[:, None])
+        nodes, places = (bounds[:, None] + left + right >= self.thresholds[b, None]).nonzero()
         left, right, bounds = left[nodes, places], right[nodes, places], bounds[nodes]
-        b, i, symbols, places = b[nodes], i[nodes], level.symbols[nodes], places + 1
-        level.splits, level.places = nodes, places
-        count = len(nodes)
-        self.waiting = self.waiting.joined(
-            Records(
-                torch.cat([places, width - places]),
-                torch.cat([b, b]),
-                torch.cat([i, i + places]),
-                torch.cat([symbols, chart.nonterminals + symbols]),
-                torch.cat([bounds + right, bounds + left]),
-                self.records + torch.arange(2 * count),
-            )
+        spans, symbols, places = b[nodes] * (chart.n + 1) + i[nodes], symbols[nodes], places + 1
+        level.splits, level.places, level.first_record = nodes, places, self.records
+        numbers = self.records + np.arange(2 * len(nodes))
+        children = np.stack(
+            [
+                np.concatenate([places, width - places]),
+                np.concatenate([spans, spans + places]),
+                np.concatenate([symbols, chart.nonterminals + symbols]),
+                numbers,
+            ]
         )
-        self.records += 2 * count
+        self.waiting = np.concatenate([self.waiting, children], 1)
+        self.outside = np.concatenate([self.outside, bounds + right, bounds + left])
+        self.records += len(numbers)
 
     def _check_room(self, numbers: int) -> None:
         if numbers > MOST_NUMBERS:
             raise TooManyNodesError
 
-    def maximise(self) -> Tensor:
-        """Run the Viterbi recursion over the forest; return the best log-probability of each sentence, [B] float64."""
-        arguments = self.arguments
-        self.side_values = torch.full((self.sides,), -math.inf, dtype=torch.float64)
-        self.side_nodes = torch.zeros(self.sides, dtype=torch.int64)
-        best = torch.full((self.chart.batch,), -math.inf, dtype=torch.float64)
-        self.tops = torch.zeros(self.chart.batch, dtype=torch.int64)
+    def maximise(self) -> Floats:
+        """Run the Viterbi recursion over the forest; return the best log-probability of each sentence, [B]."""
+        chart = self.chart
+        self.side_values = np.full(self.sides + 1, -math.inf)
+        self.side_nodes = np.zeros(self.sides + 1, np.int64)
         for width, level in sorted(self.levels.items()):
-            b, i = level.b[level.nodes], level.i[level.nodes]
+            b, i, symbols = level.nodes
             if width == 1:
-                level.values = arguments.log_emissions[b, i, level.symbols].double()
+                level.values = values = chart.emissions[b, i, symbols].astype(np.float64)
             else:
-                left = self.side_of[level.first_record + torch.arange(len(level.splits))]
-                right = self.side_of[level.first_record + len(level.splits) + torch.arange(len(level.splits))]
-                values = self.side_values[left] + self.side_values[right]
-                level.values, level.best_splits = segment_best(values, level.splits, len(level.nodes))
-                if arguments.span_bonus is not None:
-                    level.values = level.values + arguments.span_bonus[b, i, i + width].double()
-                whole = (self.lengths[b] == width).nonzero()[:, 0]
-                if len(whole):
-                    root = _of(arguments.root, 1, b[whole], level.symbols[whole]).double().log()
-                    values, which = segment_best(level.values[whole] + root, b[whole], len(best))
-                    hit = values > -math.inf
-                    best[hit], self.tops[hit] = values[hit], whole[which[hit]]
-            side, nodes = pairs(level.sides, level.nodes, len(level.b))
-            values = self._rules(width, b[nodes], level.side_rules[side], level.symbols[nodes]).log_()
-            values += level.values[nodes]
-            greatest, which = segment_best(values, side, len(level.sides))
-            here = slice(level.first_side, level.first_side + len(level.sides))
-            self.side_values[here] = greatest
-            if len(nodes):
-                self.side_nodes[here] = nodes[which.clamp(max=len(nodes) - 1)]
-        return best
+                left, right = self._sides_of_splits(level)
+                sums = self.side_values[left] + self.side_values[right]
+                values, level.best_splits = segment_best(sums, level.splits, len(b))
+                if chart.given.span_bonus is not None:
+                    values += chart.bonus_of(b, i, i + width)
+                level.values = values
+            here = slice(level.first_side, level.first_side + len(level.sides[0]))
+            values = level.child_rules + values[level.child_nodes]
+            self.side_values[here], which = segment_best(values, level.child_sides, here.stop - here.start)
+            self.side_nodes[here] = np.append(level.child_nodes, 0)[which]
+        tops = self.side_values[self.side_of[: chart.batch]]
+        return np.where(np.isfinite(self.thresholds), tops, -math.inf)
 
-    def trees(self, sentences: list[int], best: Tensor) -> list[LabelledTree]:
+    def _sides_of_splits(self, level: Level) -> tuple[Integers, Integers]:
+        count = len(level.splits)
+        sides = self.side_of[level.first_record : level.first_record + 2 * count]
+        return sides[:count], sides[count:]
+
+    def trees(self, sentences: list[int], best: Floats) -> list[LabelledTree]:
         """Return the best trees of some sentences that have one."""
-        self.lists: dict[int, tuple[list[int], ...]] = {}
+        lists: dict[int, tuple[list[int], ...]] = {}
         for width, level in self.levels.items():
-            if width > 1:
-                assert level.best_splits is not None
-                which = level.best_splits.clamp(max=max(len(level.splits) - 1, 0))
-                places = level.places[which] if len(level.splits) else which
-                sides = [
-                    self.side_nodes[self.side_of[level.first_record + first + which]].tolist()
-                    if len(level.splits)
-                    else []
-                    for first in (0, len(level.splits))
-                ]
-                self.lists[width] = (level.symbols.tolist(), places.tolist(), *sides)
-            else:
-                self.lists[width] = (level.symbols.tolist(),)
-        return [self._tree(int(self.lengths[b]), int(self.tops[b]), float(best[b])) for b in sentences]
-
-    def _tree(self, length: int, top: int, value: float) -> LabelledTree:
-        tree = LabelledTree([], [], [-1] * length, value)
-        waiting = [(0, length, top)]
-        while waiting:
-            i, width, node = waiting.pop()
-            symbols, *rest = self.lists[width]
-            if width == 1:
-                tree.tags[i] = symbols[node]
+            symbols = level.nodes[2].tolist()
+            if level.best_splits is None:
+                lists[width] = (symbols,)
                 continue
-            tree.spans.append((i, i + width))
-            tree.labels.append(symbols[node])
-            places, left, right = rest
-            waiting.append((i + places[node], width - places[node], right[node]))
-            waiting.append((i, places[node], left[node]))
-        return tree
+            # A node without a split, which no tree has, is given a child that does not exist.
+            children = (
+                np.append(self.side_nodes[sides], 0)[level.best_splits] for sides in self._sides_of_splits(level)
+            )
+            places = np.append(level.places, 0)[level.best_splits]
+            lists[width] = (symbols, places.tolist(), *(nodes.tolist() for nodes in children))
+        tops = self.side_nodes[self.side_of[: self.chart.batch]].tolist()
+        return [_tree(lists, int(self.chart.every_length[b]), tops[b], float(best[b])) for b in sentences]
+
+
+def _tree(lists: dict[int, tuple[list[int], ...]], length: int, top: int, value: float) -> LabelledTree:
+    """Return the tree below the node ``top`` over all words, given symbols, places and children of nodes by width."""
+    tree = LabelledTree([], [], [-1] * length, value)
+    waiting = [(0, length, top)]
+    while waiting:
+        i, width, node = waiting.pop()
+        symbols, *rest = lists[width]
+        if width == 1:
+            tree.tags[i] = symbols[node]
+            continue
+        tree.spans.append((i, i + width))
+        tree.labels.append(symbols[node])
+        places, left, right = rest
+        waiting.append((i + places[node], width - places[node], right[node]))
+        waiting.append((i, places[node], left[node]))
+    return tree
 
 
 class TooManyNodesError(Exception):
@@ -248,26 +221,29 @@ class PrunedSearch:
     """Forests of lower and lower thresholds, until each sentence has what its search asks for."""
 
     def __init__(self, arguments: InsideArguments) -> None:
-        batch, n, _, _ = arguments.sizes
-        lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
-        self.arguments = arguments
-        self.chart = BoundChart(arguments)
-        self.bounds = self.chart.fill().double() / POWER + self.chart.log_best  # [B], above every derivation
-        self.open = (lengths > 1) & self.bounds.isfinite()  # [B]: sentences that are searched for
-        self.slack = GUESS * lengths.double()
+        self.chart = chart = BoundChart(arguments)
+        self.bounds = chart.fill().double().numpy() / POWER + chart.log_best.numpy()  # [B], above every derivation
+        self.open = (chart.every_length > 1) & np.isfinite(self.bounds)  # [B]: sentences that are searched for
+        self.slack = GUESS * chart.every_length
         self.thresholds = self.bounds - self.slack
+
+    def start_from_derivations(self) -> None:
+        """Raise the thresholds of a search for the best trees to the probabilities of derivations by greedy choices."""
+        for b in np.flatnonzero(self.open):
+            # Sums in another order may differ in the last digits.
+            self.thresholds[b] = max(self.thresholds[b], greedy_derivation(self.chart, int(b)) - 1e-9)
 
     def forests(self) -> Iterator[Forest]:
         """Yield the forest of the present thresholds, until ``close`` has closed all sentences or it is too large."""
         for _ in range(ROUNDS):
-            if not bool(self.open.any()):
+            if not self.open.any():
                 return
             try:
-                yield Forest(self.arguments, self.chart, self.thresholds.masked_fill(~self.open, math.inf))
+                yield Forest(self.chart, np.where(self.open, self.thresholds, math.inf))
             except TooManyNodesError:
                 return
 
-    def close(self, values: Tensor) -> list[int]:
+    def close(self, values: Floats) -> list[int]:
         """Close the sentences whose derivation of this log-probability [B] reaches the threshold; return which.
 
         For the others such a derivation is a bound from below, with which the next search is the last one.
@@ -275,43 +251,55 @@ class PrunedSearch:
         done = self.open & (values >= self.thresholds)
         self.open = self.open & ~done
         self.slack = 2 * self.slack
-        self.thresholds = torch.where(values > -math.inf, values, self.bounds - self.slack)
-        return done.nonzero()[:, 0].tolist()
+        self.thresholds = np.where(values > -math.inf, values, self.bounds - self.slack)
+        return [int(b) for b in np.flatnonzero(done)]
+
+
+def greedy_derivation(chart: BoundChart, b: int) -> float:
+    """Return the log-probability of a derivation that has the greatest bound at each choice, from the top down."""
+    total = 0.0
+    waiting = [(0, int(chart.every_length[b]), 2 * chart.nonterminals)]
+    while waiting:
+        i, width, rule = waiting.pop()
+        kind, parent = divmod(rule, chart.nonterminals)
+        table = chart.tables[kind]
+        row = (table if table.ndim == 2 else table[b])[parent]
+        probabilities = row[chart.nonterminals :] if width == 1 else row[: chart.nonterminals]
+        symbol = int((raised(probabilities) * chart.inside(width, b, i)[0]).argmax())
+        if probabilities[symbol] == 0:
+            return -math.inf
+        total += math.log(probabilities[symbol])
+        if width == 1:
+            total += float(chart.emissions[b, i, symbol])
+            continue
+        if chart.given.span_bonus is not None:
+            total += float(chart.bonus_of(b, i, i + width))
+        left, right = chart.log2_sides(b, i, np.arange(i + 1, i + width), i + width, symbol)
+        place = int((left + right).argmax()) + 1
+        waiting += [(i, place, symbol), (i + place, width - place, chart.nonterminals + symbol)]
+    return total
 
 
 def pruned_best_trees(arguments: InsideArguments) -> list[LabelledTree | None]:
     """Find the most probable tree of each sentence; None where there is none, or too many nodes may belong to it."""
+    trees: list[LabelledTree | None] = [None] * arguments.sizes[0]
     with torch.inference_mode():
-        search = PrunedSearch(arguments)
-        trees: list[LabelledTree | None] = [None] * search.chart.batch
-        for forest in search.forests():
-            best = forest.maximise()
-            chosen = search.close(best)
-            for b, tree in zip(chosen, forest.trees(chosen, best), strict=True):
-                trees[b] = tree
+        for indices, some in by_length(arguments):
+            search = PrunedSearch(some)
+            search.start_from_derivations()
+            for forest in search.forests():
+                best = forest.maximise()
+                chosen = search.close(best)
+                for b, tree in zip(chosen, forest.trees(chosen, best), strict=True):
+                    trees[indices[b]] = tree
     return trees
 
 
-def segment_best(values: Tensor, segments: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def segment_best(values: Floats, segments: Integers, count: int) -> tuple[Floats, Integers]:
     """Return the maximum of each segment, −inf for an empty one, and the first index at which it stands: [count]."""
-    best = values.new_full((count,), -math.inf).scatter_reduce_(0, segments, values, "amax")
-    where = (values == best[segments]).nonzero()[:, 0]
-    first = torch.full((count,), len(values), dtype=torch.int64)
-    return best, first.scatter_reduce_(0, segments[where], where, "amin")
-
-
-def pairs(ones: Tensor, others: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the numbers of each of ``ones`` with each of ``others`` of the same span, in order: [pairs] each.
-
-    Both are the numbers of their spans, below ``count``, in increasing order.
-    """
-    counts = torch.bincount(others, minlength=count)
-    each = counts[ones]
-    one = torch.repeat_interleave(torch.arange(len(ones)), each)
-    first = (counts.cumsum(0) - counts)[ones] - (each.cumsum(0) - each)
-    return one, first[one] + torch.arange(len(one))
-
-
-def _of(table: Tensor, dims: int, b: Tensor, *index: Tensor) -> Tensor:
-    """Index a table of ``dims`` dimensions, which may have a batch dimension in front of them."""
-    return table[(b, *index)] if table.dim() > dims else table[index]
+    best = np.full(count, -math.inf)
+    np.maximum.at(best, segments, values)
+    first = np.full(count, len(values))
+    where = np.flatnonzero(values == best[segments])[::-1]  # of several assignments to one place the last one stays
+    first[segments[where]] = where
+    return best, first
