@@ -12,7 +12,7 @@ import torch
 import typer
 
 from configuration_page import config_reference
-from simplepcfg.cli.main import app
+from simplepcfg.cli.main import EVERY, app_of
 from simplepcfg.runs.config.files import builtin_configs
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +49,7 @@ def options_of(command: Any) -> Iterator[str]:
         yield from options_of(inner)
 
 
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = typer.main.get_command(app_of(EVERY)).commands  # type: ignore[attr-defined]
 CODE = [(page, number) for page in PAGES for number in range(len(python_blocks(page)))]
 
 

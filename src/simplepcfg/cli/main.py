@@ -17,12 +17,6 @@ from simplepcfg.cli.progress import shows_progress
 from simplepcfg.errors import InputError, TextWarning, naming_file
 from simplepcfg.version import __version__
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help keeps the examples' lines as they are
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
 # In the order of the help; WITH_PROGRESS are those that do not say themselves how far they are.
 COMMANDS = (
     *("demo", "train", "distil", "evaluate", "parse", "score", "complete", "sample", "show"),
@@ -30,14 +24,7 @@ COMMANDS = (
 )
 WITH_PROGRESS = ("evaluate", "parse", "score", "complete", "sample", "show", "report")
 GROUPS = ("prepare", "test", "baseline")
-
-for name in COMMANDS:
-    module = import_module(f"simplepcfg.cli.{name}")
-    command = shows_progress(module.command) if name in WITH_PROGRESS else module.command
-    app.command(name, short_help=module.SUMMARY)(command)
-for name in GROUPS:
-    module = import_module(f"simplepcfg.cli.{name}")
-    app.add_typer(module.app, name=name, short_help=module.SUMMARY)
+EVERY = (*COMMANDS, *GROUPS)
 
 
 def _print_version(wanted: bool) -> None:
@@ -46,7 +33,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def top(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True),
@@ -62,10 +48,29 @@ def top(
         write_lines([context.get_help()])
 
 
+def app_of(names: Sequence[str]) -> typer.Typer:
+    """Return the command line with these commands and groups of commands alone."""
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help keeps the examples' lines as they are
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(invoke_without_command=True)(top)
+    for name in names:
+        module = import_module(f"simplepcfg.cli.{name}")
+        if name in GROUPS:
+            app.add_typer(module.app, name=name, short_help=module.SUMMARY)
+        else:
+            command = shows_progress(module.command) if name in WITH_PROGRESS else module.command
+            app.command(name, short_help=module.SUMMARY)(command)
+    return app
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 bad input, 3 numerical, 4 resources, 128 + signal."""
-    command = _whole_command()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    command = _command(given[0] if given and given[0] in EVERY else None)
     _open_closed_streams()
     _write_utf8()
     try:
@@ -85,9 +90,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 @cache
-def _whole_command() -> Any:
-    """Build the command with all its subcommands once: it takes longer than most of what tests and scripts call."""
-    return typer.main.get_command(app)  # of click, of which newer typers carry a copy of their own
+def _command(name: str | None) -> Any:
+    """Build the command line with one subcommand, or with all, which takes longer than most of what is called."""
+    # Of click, of which newer typers carry a copy of their own.
+    return typer.main.get_command(app_of(EVERY if name is None else (name,)))
 
 
 def _refuse_bad_values(command: Any, given: Sequence[str]) -> None:

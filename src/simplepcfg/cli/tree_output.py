@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.output import offset_cells, table_row
-from simplepcfg.drawing.text_trees import draw_tree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ def render(
     if format == "brackets":
         return tree.to_brackets()
     if format == "pretty":
+        from simplepcfg.drawing.text_trees import draw_tree
+
         return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
     if format == "columns":
         return "\n".join([*columns(tree, [*(place or {}).values()], offsets), ""])
