@@ -1,11 +1,11 @@
 """`simplepcfg package`: wheels that register a grammar, equal bytes, and the folder that this package ships."""
 
 import hashlib
-import os
 import runpy
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 
@@ -32,7 +32,18 @@ def described(tiny_run: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_wheel_is_installed_and_known_by_name(call: Call, described: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def _looked_up_anew() -> Iterator[None]:
+    """Installed grammars are looked up once a process, and again in this test and after it."""
+    pretrained.sources.cache_clear()
+    yield
+    pretrained.sources.cache_clear()
+
+
+@pytest.mark.usefixtures("_looked_up_anew")
+def test_a_wheel_is_installed_and_known_by_name(
+    call: Call, described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = call("package", described, "--name", "simplepcfg-tiny-one", "--out", tmp_path / "one")
     again = call("package", described, "--name", "simplepcfg-tiny-one", "--out", tmp_path / "two")
     (wheel,) = (tmp_path / "one").iterdir()
@@ -40,24 +51,15 @@ def test_a_wheel_is_installed_and_known_by_name(call: Call, described: Path, tmp
     digests = {hashlib.sha256(Path(result.out.strip()).read_bytes()).digest() for result in (made, again)}
     assert len(digests) == 1
     # What pip does with a wheel that has no scripts.
-    site = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(site)
-    script = (
-        "import simplepcfg, sys; from simplepcfg.cli.main import run\n"
-        "model = simplepcfg.load('tiny-one'); print(model.name, model.config.data.tokenize)\n"
-        "assert 'simplepcfg_tiny_one' not in sys.modules\n"
-        "run(['models']); run(['models', 'tiny-one']); run(['parse', 'tiny-one', '--quiet'])\n"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(
-        [sys.executable, "-c", script], input="a b\n", env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0] == "tiny-one True"
-    assert any(line.startswith("tiny-one\t") and line.endswith("\tsimplepcfg-tiny-one 0.2.0") for line in lines)
-    assert "Learned from a few made sentences." in lines
-    assert lines[-1].startswith("(X (T a)")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    model = load("tiny-one")
+    assert (model.name, model.config.data.tokenize) == ("tiny-one", True)
+    listed = call("models").lines
+    assert any(line.startswith("tiny-one\t") and line.endswith("\tsimplepcfg-tiny-one 0.2.0") for line in listed)
+    assert "Learned from a few made sentences." in call("models", "tiny-one").lines
+    assert call("parse", "tiny-one", "--quiet", stdin="a b\n").out.startswith("(X (T a)")
+    assert "simplepcfg_tiny_one" not in sys.modules
 
 
 def log_normaliser(run: Run) -> torch.Tensor:
