@@ -79,7 +79,6 @@ def test_text_is_left_as_it_is() -> None:
     assert prepare_sentence(line, asis, losses) == line
     assert prepare_sentence(["a", "b", "<eos>"], asis, losses) == ["a", "b"]
     assert losses.reasons[SENTENCE_ENDS] == 1
-    assert prepare_sentence(["A", ",", "-LRB-", "3"], Conventions(punctuation="characters"), losses) == ["a", "N"]
 
 
 def test_counts() -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from simplepcfg.data.readers import open_text
 from simplepcfg.data.treebank_files import (
-    check_encoding,
+    chinese_encoding,
     find_ctb,
     find_ptb,
     find_spmrl,
@@ -14,7 +15,6 @@ from simplepcfg.data.treebank_files import (
     find_trees,
     language_of,
     parse_ranges,
-    read_lines,
     split_of,
     without_sgml,
 )
@@ -158,8 +158,8 @@ FID = """<DOC>
 def test_chinese_files(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "chtb_001.fid"
     path.write_bytes(FID.replace("\n", "\r\n").encode(encoding))
-    for name in ("auto", encoding):
-        lines = list(without_sgml(read_lines(path, name)))
+    for name in (chinese_encoding(path), encoding):
+        lines = list(without_sgml(open_text(path, encoding=name)))
         assert len(lines) >= 11
         assert [(number, line) for number, line in enumerate(lines, start=1) if line] == [
             (8, "( (IP (NP-SBJ (NR 上海)) (VP (VV 开放)) (PU 。)))")
@@ -174,15 +174,12 @@ def test_sentences_on_the_line_of_their_tags() -> None:
 def test_encodings(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress("é\nü".encode("latin-1")))
-    assert list(read_lines(path, "latin-1")) == ["é", "ü"]
+    assert list(open_text(path, encoding="latin-1")) == ["é", "ü"]
     with pytest.raises(InputError, match=r"a\.txt\.gz:1: byte 0xe9 is not ascii"):
-        list(read_lines(path, "ascii"))
+        list(open_text(path, encoding="ascii"))
     path.write_bytes(gzip.compress(b"a\n\0b"))
     with pytest.raises(InputError, match=r"a\.txt\.gz:2: holds a NUL byte"):
-        list(read_lines(path, "latin-1"))
+        list(open_text(path, encoding="latin-1"))
     path.write_bytes(b"nonsense")
     with pytest.raises(InputError, match="is not compressed by gzip"):
-        list(read_lines(path, "latin-1"))
-    for name in ("klingon", "base64", ""):
-        with pytest.raises(InputError, match="no such encoding"):
-            check_encoding(name)
+        list(open_text(path, encoding="latin-1"))

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note
@@ -24,9 +24,6 @@ SUMMARY = "Make text, trees and a vocabulary from a treebank."
 SHOWN_TAGS = 12
 LANGUAGE_MODELS = ("sn-pcfg-4096", "sn-pcfg-small-lm")
 Punctuation = Literal["tags", "characters", "keep"]
-Lowercase = Annotated[bool, flag("--lowercase/--keep-case", "Lower-case words.", ...)]
-Encoding = Annotated[str, opt("--encoding", "NAME", "Of the files; auto is utf-8 or else gb18030.", ...)]
-Numbers = Annotated[Literal["N", "keep"], flag("--numbers", "Write N for each number, or keep them.", ...)]
 
 app = group(
     """Make text, trees and a vocabulary from a treebank or text as it is published.
@@ -44,24 +41,9 @@ class FilesRequest:
 
     sources: list[Path] = arg("SOURCE", "Folders, searched to the bottom, or files.")
     out: Path = opt("--out", "DIR", "A new or empty folder for what is written.", ...)
-    lowercase: Lowercase = True
-    numbers: Numbers = "N"
     vocabulary: int = opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", 10_000, min=0)
     min_count: int = opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", 0, min=0)
-    encoding: Encoding = "utf-8"
     quiet: Quiet = False
-
-    @property
-    def common(self) -> "Conventions":
-        """Return the conventions that every command asks for."""
-        from simplepcfg.data.conventions import Conventions
-
-        return Conventions(
-            lowercase=self.lowercase,
-            numbers=self.numbers,
-            vocabulary_size=self.vocabulary,
-            min_count=self.min_count,
-        )
 
 
 @options
@@ -87,8 +69,10 @@ class SharesRequest(FilesRequest):
 
 @options
 class TreebankRequest(FilesRequest):
-    """What happens to the leaves and labels of trees."""
+    """What happens to the leaves of trees."""
 
+    lowercase: bool = flag("--lowercase/--keep-case", "Lower-case words.", True)
+    numbers: Literal["N", "keep"] = flag("--numbers", "Write N for each number, or keep them.", "N")
     punctuation: Punctuation = flag("--punctuation", "How it is known and dropped, or keep it.", "tags")
     keep_tags: list[str] | None = opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
     drop_tags: list[str] | None = opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
@@ -98,6 +82,8 @@ class TreebankRequest(FilesRequest):
 
         Raises InputError if options contradict each other.
         """
+        from simplepcfg.data.conventions import Conventions
+
         kept, dropped = (tuple(" ".join(given or ()).split()) for given in (self.keep_tags, self.drop_tags))
         if kept and dropped:
             raise InputError("--keep-tags and --drop-tags are two ways to say one thing; give one of them")
@@ -105,8 +91,11 @@ class TreebankRequest(FilesRequest):
             raise InputError(f"--punctuation {self.punctuation} asks no tags; leave out --keep-tags and --drop-tags")
         if self.punctuation != "tags":
             usual_kept = usual_dropped = ()
-        return replace(
-            self.common,
+        return Conventions(
+            lowercase=self.lowercase,
+            numbers=self.numbers,
+            vocabulary_size=self.vocabulary,
+            min_count=self.min_count,
             punctuation=self.punctuation,
             keep_tags=kept or (() if dropped else usual_kept),
             drop_tags=dropped or (() if kept else usual_dropped),
@@ -128,13 +117,6 @@ class RangesRequest(TreebankRequest):
 
 
 @options
-class CtbRequest(RangesRequest):
-    """The Chinese Treebank, whose older files are in GB 18030."""
-
-    encoding: Encoding = "auto"
-
-
-@options
 class SpmrlRequest(TreebankRequest):
     """A treebank of the SPMRL shared task, in the language whose punctuation is dropped."""
 
@@ -150,20 +132,17 @@ class BracketsRequest(SharesRequest, TreebankRequest):
 
 @options
 class TextRequest(SharesRequest):
-    """A text; nothing is changed unless asked for."""
+    """A text, of which training changes what its configuration says."""
 
-    lowercase: Lowercase = False
-    numbers: Numbers = "keep"
-    punctuation: Punctuation = flag("--punctuation", "Drop words without letter or digit, or keep them.", "keep")
     split_sentences: bool = flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
     tokenize: bool = flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")
     language: str = opt("--language", "CODE", "By whose rules sentences and words are found.", "en")
 
     def conventions(self) -> "Conventions":
-        """Return the conventions that are asked for. Raises InputError for punctuation by tags, which no text has."""
-        if self.punctuation == "tags":
-            raise InputError("--punctuation tags: plain text has no tags; take characters or keep")
-        return replace(self.common, punctuation=self.punctuation, keep_tags=())
+        """Return the conventions of text, whose words stay as they are."""
+        from simplepcfg.data.conventions import AS_WRITTEN
+
+        return replace(AS_WRITTEN, vocabulary_size=self.vocabulary, min_count=self.min_count)
 
 
 @app.command("ptb", short_help="Penn Treebank 3, Wall Street Journal: sections 02-21, 22, 23.")
@@ -185,8 +164,8 @@ def ptb(request: RangesRequest) -> None:
 
 @app.command("ctb", short_help="Chinese Treebank 5.1: files 1-270 and 440-1151, 301-325, 271-300.")
 @shows_progress
-@takes(CtbRequest)
-def ctb(request: CtbRequest) -> None:
+@takes(RangesRequest)
+def ctb(request: RangesRequest) -> None:
     """The Chinese Treebank, from files such as chtb_001.fid; leaves tagged PU are punctuation.
 
     \b
@@ -248,7 +227,7 @@ def brackets(request: BracketsRequest) -> None:
 @shows_progress
 @takes(TextRequest)
 def text(request: TextRequest) -> None:
-    """Plain text or CoNLL-U, words separated by white space; nothing is changed unless asked for.
+    """Plain text or CoNLL-U, words separated by white space; training lower-cases them and so on.
 
     <eos> is not written: training adds it (data.eos = true).
 
@@ -270,11 +249,8 @@ def text(request: TextRequest) -> None:
 
 def _job(kind: str, request: FilesRequest, source: "Source", conventions: "Conventions") -> "Job":
     from simplepcfg.data.preparation import Job
-    from simplepcfg.data.treebank_files import AUTO, check_encoding
 
-    if request.encoding != AUTO:
-        check_encoding(request.encoding)
-    return Job(kind=kind, sources=request.sources, source=source, conventions=conventions, encoding=request.encoding)
+    return Job(kind=kind, sources=request.sources, source=source, conventions=conventions)
 
 
 def _run(job: "Job", request: FilesRequest, expected: dict[str, int] | None = None) -> None:

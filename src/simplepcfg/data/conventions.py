@@ -25,7 +25,7 @@ FRENCH_PUNCTUATION = ("PONCT", "PUNC")
 _TRACE_WORD = re.compile(r"\*(?:T\d*|ICH|RNR|EXP|PPA|PRO|pro|OP)\*(?:-\S+)?")
 _FEATURES = "##"  # SPMRL writes (NC##number=s|gender=f## word)
 SPACES, FOREIGN, KEPT_WORDS = "white space inside words, now _", "words with other tags", "words"
-WRAPPERS, PUNCTUATION = "wrappers without label", "punctuation by characters"
+WRAPPERS = "wrappers without label"
 SENTENCE_ENDS = f"{EOS} at line ends (training adds it)"
 
 Spans = list[tuple[int, int, str]]
@@ -75,6 +75,9 @@ class Conventions:
         return (tag in self.listed_tags) == bool(self.keep_tags)
 
 
+AS_WRITTEN = Conventions(punctuation="keep", keep_tags=(), lowercase=False, numbers="keep")  # of plain text
+
+
 @dataclass(slots=True)
 class Losses:
     """Counts of what was left out: by reason, and of leaves by their tag."""
@@ -106,12 +109,8 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
 
 
 def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
-    """Return the words of a sentence of plain text, where characters alone tell punctuation; count what is left out."""
-    if conventions.punctuation == "keep":
-        remaining = list(words)
-    else:
-        remaining = [word for word in words if not is_punctuation(word)]
-        losses.reasons[PUNCTUATION] += len(words) - len(remaining)
+    """Return the words of a sentence of plain text without an `<eos>` at its end; count these."""
+    remaining = list(words)
     if remaining and remaining[-1] == EOS:
         remaining.pop()
         losses.reasons[SENTENCE_ENDS] += 1

@@ -16,8 +16,8 @@ from simplepcfg.data.formats import refuse_other_formats
 from simplepcfg.data.languages import ENGLISH, splitter
 from simplepcfg.data.prepared_folder import new_folder, write_toml
 from simplepcfg.data.raw_text import sentences_of_lines
-from simplepcfg.data.readers import UTF8, words_of_text
-from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source, read_lines, without_sgml
+from simplepcfg.data.readers import UTF8, open_text, words_of_text
+from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source, chinese_encoding, without_sgml
 from simplepcfg.data.vocabulary import Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, counted, naming_file
 from simplepcfg.progress import stage
@@ -61,7 +61,6 @@ class Job:
     sources: Sequence[Path]
     source: Source
     conventions: Conventions
-    encoding: str = UTF8
     shares: tuple[float, ...] | None = None  # of train, valid, test, where files name no split
     seed: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)  # sections or files of each split, where numbers tell
@@ -152,7 +151,7 @@ def _write_splits(job: Job, folder: Path, counts: Counter[str]) -> tuple[dict[st
 
 def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[str], str]]:
     """Yield the words of each sentence and the brackets of its tree, both empty where no word is left."""
-    lines = read_lines(path, job.encoding)
+    lines = open_text(path, encoding=chinese_encoding(path) if job.kind == "ctb" else UTF8)
     if job.kind == "text":
         for words in words_of_text(lines, str(path), job.split):
             if words:
@@ -231,7 +230,6 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
     return {
         "treebank": job.kind,
         "sources": [str(path) for path in job.sources],
-        "encoding": job.encoding,
         **({"shares": list(job.shares), "seed": job.seed} if job.shares else {}),
         **({"numbers": dict(job.ranges)} if job.ranges else {}),
         **({key: getattr(job, key) for key in ("split_sentences", "tokenize", "language")} if is_text else {}),

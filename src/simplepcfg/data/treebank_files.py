@@ -1,8 +1,7 @@
-"""The files of a treebank, as its publisher ships it, by split; and their lines, in whatever encoding."""
+"""The files of a treebank, as its publisher ships it, by split."""
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections import Counter
@@ -27,7 +26,7 @@ _SPLIT_NAME = re.compile(r"(?<![a-z])(train(?:ing)?|dev(?:el)?|val(?:id(?:ation)
 TREE_ENDINGS = frozenset(
     ["trees", "tree", "mrg", "prd", "ptb", "penn", "parse", "brackets", "bracket", "gold", "fid", "nw", "txt", "clean"]
 )
-AUTO, CHINESE = "auto", "gb18030"  # GB18030 contains GB2312 and GBK
+CHINESE = "gb18030"  # which contains GB2312 and GBK
 
 _TAG_LINE = re.compile(r"\s*<.*>\s*")
 _HEADER = re.compile(r"\s*<(/?)HEADER\b", re.IGNORECASE)
@@ -216,25 +215,6 @@ def _walk(sources: Sequence[Path]) -> Iterator[Path]:
             yield from (path for path in paths if path.is_file())  # a pipe would be waited for
 
 
-def check_encoding(name: str) -> str:
-    """Return the name of an encoding; InputError if Python knows no text encoding of this name."""
-    try:
-        "".encode(name)
-    except (LookupError, ValueError):
-        raise InputError(f"encoding {name}: no such encoding; take utf-8, gb18030, latin-1 or another") from None
-    return name
-
-
-def read_lines(path: Path, encoding: str = UTF8) -> Iterator[str]:
-    """Yield the lines of a file without their ends; `auto` is UTF-8 or else GB18030, decided for the whole file.
-
-    Raises InputError, which names the line, where the file is not in this encoding.
-    """
-    if encoding == AUTO:
-        encoding = _detect(path)
-    return open_text(path, encoding=codecs.lookup(encoding).name)
-
-
 def without_sgml(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a `.fid` file with headers and lines of SGML tags made blank, so that line numbers stay."""
     in_header = False
@@ -250,7 +230,7 @@ def without_sgml(lines: Iterable[str]) -> Iterator[str]:
             yield "" if _TAG_LINE.fullmatch(line) else line
 
 
-def _detect(path: Path) -> str:
+def chinese_encoding(path: Path) -> str:
     """Return the encoding of a file of a Chinese treebank; these files are small and can be read once more."""
     try:
         for _ in open_text(path):
