@@ -61,8 +61,8 @@ def test_report_with_trees(call: Call, tiny_run: Path, eos_run: Path, trees_file
     assert all(address.startswith("#") for address in addresses)
     assert "<script" not in html
     names = {path.name for path in figures.iterdir()}
-    assert {"perplexity.svg", "f1-by-length.svg", "recall-by-label.svg"} <= names
-    assert {"symbols-run.svg", "symbols-run-2.svg", "parse-run-1.svg", "parse-run-1-gold.svg"} <= names
+    assert "perplexity.svg" in names
+    assert {"parse-run-1.svg", "parse-run-1-gold.svg"} <= names
     for path in figures.iterdir():
         assert ET.parse(path).getroot().tag.endswith("svg")
 

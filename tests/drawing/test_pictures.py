@@ -13,8 +13,6 @@ from simplepcfg.data.brackets import parse_tree
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import (
     Series,
-    grouped_bars,
-    heat_map,
     line_plot,
     span_chart,
     standalone,
@@ -59,8 +57,6 @@ def triangle(n: int) -> list[list[float]]:
         lambda words: tree_picture(flat(words)),
         lambda words: span_chart(words, triangle(len(words))),
         lambda words: surprisal_bars(words, [1.0] * len(words), [2.0] * len(words)),
-        lambda words: heat_map(words, words, [[0.5] * len(words)] * len(words), label="x"),
-        lambda words: grouped_bars(words, [(word, [1.0] * len(words)) for word in words], value_label="v", label="x"),
         lambda words: line_plot(
             [Series(word, [(0, 1), (1, 2)]) for word in words], x_label="x", y_label="y", label="l"
         ),
@@ -80,8 +76,6 @@ def test_nothing_at_all() -> None:
         span_chart([], [[0.0]]),
         surprisal_bars([], []),
         line_plot([], x_label="x", y_label="y", label="nothing"),
-        grouped_bars([], [], value_label="v", label="nothing"),
-        heat_map([], [], [], label="nothing"),
     ):
         parsed(svg)
 

@@ -8,7 +8,7 @@ from simplepcfg.cli.output import note, refuse_unwritable
 from simplepcfg.cli.requests import arg, opt
 from simplepcfg.errors import InputError
 
-SUMMARY = "Show runs in one HTML file of figures."
+SUMMARY = "Show runs in one HTML file."
 
 
 def command(

@@ -1,4 +1,4 @@
-"""Plots of numbers: lines over a common axis, groups of bars and heat maps; axes with round numbers, and the legend."""
+"""Plots of numbers: lines over a common axis; axes with round numbers, and the legend."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simplepcfg.drawing.style import SERIES
-from simplepcfg.drawing.svg import element, line, path, picture, rect, shortened, text, text_width, title
+from simplepcfg.drawing.svg import element, line, path, picture, rect, text, text_width, title
 
 LINE_PLOT = (560.0, 260.0)  # width and height
 MOST_MARKS = 40  # points of a longer line are not marked one by one
-CELL_WIDTH, CELL_HEIGHT = 44.0, 24.0  # of heat maps
-LONGEST_NAME = 20  # of a row of a heat map
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,73 +58,6 @@ def line_plot(
                 told = title(f"{one.name}: {number_label(b)} at {x_label} {a:g}")
                 parts.append(element("circle", told, cx=x, cy=y, r=3.5, class_=f"{colour} plain"))
     return picture(parts, frame.right + 20, frame.bottom + 46, label)
-
-
-def grouped_bars(
-    groups: Sequence[str],
-    series: Sequence[tuple[str, Sequence[float | None]]],
-    *,
-    value_label: str,
-    label: str,
-    most: float | None = None,
-) -> str:
-    """Return an SVG picture with a bar for each system in each group; None leaves a gap."""
-    values = [value for _, row in series for value in row if value is not None and math.isfinite(value)]
-    scale = scale_of([*values, *([most] if most is not None else [])] or [1.0], zero=True)
-    thickness = 14.0 if len(series) > 3 else 18.0
-    slot = max(thickness * len(series) + 18, max((text_width(name, 12) + 12 for name in groups), default=0.0))
-    width = max(slot * len(groups), 320.0)
-    slot = width / max(len(groups), 1)
-    marks, tall = legend([name for name, _ in series], 52, 20, width)
-    frame = Frame(52, 36 + tall, width, 200)
-    parts = [*marks, *vertical_axis(frame, scale, value_label)]
-    for g, group in enumerate(groups):
-        middle = frame.left + (g + 0.5) * slot
-        start = middle - thickness * len(series) / 2
-        for s, (name, row) in enumerate(series):
-            value = row[g]
-            if value is None or not math.isfinite(value):
-                continue
-            height = max(frame.height * scale.share(value), 0.01)
-            told, colour = title(f"{name}, {group}: {number_label(value)}"), f"series-{s % SERIES} plain"
-            x, y = start + s * thickness + 1, frame.bottom - height
-            parts.append(rect(x, y, thickness - 2, height, told, class_=colour))
-        parts.append(text(group, middle, frame.bottom + 18, text_anchor="middle", class_="muted"))
-    parts.append(line(frame.left, frame.bottom, frame.right, frame.bottom, "axis"))
-    return picture(parts, frame.right + 16, frame.bottom + 30, label)
-
-
-def heat_map(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[float]],
-    *,
-    label: str,
-    row_label: str = "",
-    column_label: str = "",
-) -> str:
-    """Return an SVG picture of ``values[row][column]`` from 0 to 1; larger ones are darker, and written in percent."""
-    names = [shortened(name, LONGEST_NAME) for name in rows]
-    left = max((text_width(name, 12) for name in [*names, row_label]), default=0.0) + 20
-    width = max(CELL_WIDTH, max((text_width(shortened(name, 9), 12) + 10 for name in columns), default=0.0))
-    top = 50.0
-    parts = [text(row_label, left - 10, top - 10, text_anchor="end", class_="muted")]
-    parts.append(text(column_label, left, 18, class_="muted"))
-    for c, name in enumerate(columns):
-        parts.append(text(shortened(name, 9), left + (c + 0.5) * width, top - 10, text_anchor="middle", class_="muted"))
-    for r, name in enumerate(names):
-        y = top + r * CELL_HEIGHT
-        parts.append(text(name, left - 10, y + 16, text_anchor="end", class_="muted"))
-        for c, column in enumerate(columns):
-            value = min(max(float(values[r][c]), 0.0), 1.0)
-            x = left + c * width
-            told = title(f"{rows[r]}, {column}: {100 * value:.1f} %")
-            opacity = round(0.75 * value, 3)  # so that the number on the colour can be read in either theme
-            parts.append(rect(x, y, width, CELL_HEIGHT, told, class_="cell", fill_opacity=opacity))
-            if value >= 0.005:
-                centred = {"text_anchor": "middle", "class_": "small", "pointer_events": "none"}
-                parts.append(text(f"{100 * value:.0f}", x + width / 2, y + 16, **centred))
-    return picture(parts, left + width * len(columns) + 14, top + CELL_HEIGHT * len(rows) + 14, label)
 
 
 @dataclass(frozen=True, slots=True)

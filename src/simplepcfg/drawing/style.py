@@ -23,7 +23,6 @@ _RULES = """
 .sp { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 14px; }
 .sp text { fill: var(--sp-ink); }
 .sp .muted { fill: var(--sp-muted); font-size: 12px; }
-.sp .small { font-size: 11px; }
 .sp .title { font-weight: 600; }
 .sp .symbol { fill: var(--sp-accent); font-size: 12px; }
 .sp .edge { stroke: var(--sp-line); stroke-width: 1.2; fill: none; }

@@ -13,7 +13,7 @@ from simplepcfg.inference.run_summary import perplexity_curve, run_facts
 from simplepcfg.reports.measured import Measured, measure
 from simplepcfg.reports.page import Figure, Note, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, disagreement_parts, gallery_parts
-from simplepcfg.reports.scores import label_figure, length_figure, score_table, summary
+from simplepcfg.reports.scores import label_table, length_table, score_table, summary
 from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15
@@ -67,8 +67,9 @@ def _learning_section(runs: Mapping[str, Run]) -> Section:
 def _evaluation_sections(measured: Measured, source: str) -> list[Section]:
     scores = Section("Scores", [Note(f"On {len(measured.trees):,} trees of {source}.")])
     scores.parts += [*(Note(summary(name, measured)) for name in measured.runs), score_table(measured)]
-    lengths = Section("F1 by length", [length_figure(measured)])
-    labels = Section("Recall by label", [label_figure(measured)])
+    lengths = Section("F1 by length", [length_table(measured)])
+    told = "Share (%) of gold constituents that are found; the induced trees are compared without labels."
+    labels = Section("Recall by label", [Note(told), label_table(measured)])
     confusion = Section("Symbols and gold labels")
     gallery = Section("Best and worst parses")
     for name, measured_run in measured.runs.items():

@@ -1,11 +1,11 @@
-"""Figures of a run's trees: symbols against gold labels, the best and worst parses, and where two runs disagree."""
+"""What a run's trees are like: symbols against gold labels, the best and worst parses, and where two runs disagree."""
 
 from __future__ import annotations
 
 import re
 from itertools import combinations
 
-from simplepcfg.drawing import heat_map, tree_picture
+from simplepcfg.drawing import tree_picture
 from simplepcfg.evaluation.f1 import SentenceSpans, evaluation_spans
 from simplepcfg.reports.measured import Measured, MeasuredRun
 from simplepcfg.reports.page import Figure, Note, Pair, Part, Table
@@ -17,25 +17,18 @@ LENGTHS = range(5, 16)  # long enough to say something, short enough to be read
 
 
 def confusion_parts(name: str, run: MeasuredRun, several: bool) -> list[Part]:
-    """Draw a heat map of symbols by gold labels."""
+    """Return a table of symbols by gold labels."""
     parts: list[Part] = [Note(name, heading=True)] if several else []
     if run.labels is None or not run.labels.counts:
         return [*parts, Note("This model's trees have no symbols to compare.")]
     rows, columns, shares = run.labels.table(SYMBOLS, LABELS)
-    svg = heat_map(
-        rows,
-        columns,
-        shares,
-        label=f"symbols of {name} by gold label",
-        row_label="symbol",
-        column_label="gold label (%)",
-    )
-    caption = (
-        f"Of the {len(rows)} most used symbols in the most probable trees, how often their spans have each gold label; "
-        f"“none” are spans that gold does not have. Taking each symbol for its most frequent label, "
+    told = (
+        f"Of the {len(rows)} most used symbols in the most probable trees, how often (%) their spans have each gold "
+        f"label; “none” are spans that gold does not have. Taking each symbol for its most frequent label, "
         f"{100 * run.labels.accuracy:.1f} % of the spans that are gold constituents get theirs."
     )
-    return [*parts, Figure(f"symbols-{_file_name(name)}", svg, caption)]
+    cells = [[row, *(f"{100 * share:.0f}" for share in values)] for row, values in zip(rows, shares, strict=True)]
+    return [*parts, Note(told), Table(["symbol", *columns], cells)]
 
 
 def gallery_parts(name: str, run: MeasuredRun, several: bool) -> list[Part]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from simplepcfg.drawing import grouped_bars
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES
 from simplepcfg.reports.measured import Measured
-from simplepcfg.reports.page import Figure, Table
+from simplepcfg.reports.page import Table
 
 LABELS = 10
 
@@ -20,29 +19,28 @@ def score_table(measured: Measured) -> Table:
     return Table(["", "sentence F1", "corpus F1", "perplexity"], rows)
 
 
-def length_figure(measured: Measured) -> Figure:
-    """Draw sentence F1 of sentences of similar length."""
+def length_table(measured: Measured) -> Table:
+    """Return sentence F1 of sentences of similar length, a column a system."""
     with_f1 = {name: report.f1 for name, report in measured.reports.items() if report.f1 is not None}
     sizes = next(iter(with_f1.values())).by_length
-    kept = [index for index, bucket in enumerate(sizes) if bucket.sentences]
-    groups = [f"{sizes[index].name} words" for index in kept]
-    series = [(name, [f1.by_length[index].sentence_f1 for index in kept]) for name, f1 in with_f1.items()]
-    svg = grouped_bars(groups, series, value_label="sentence F1", label="sentence F1 by length", most=100)
-    counts = ", ".join(f"{sizes[index].sentences:,} of {sizes[index].name}" for index in kept)
-    return Figure("f1-by-length", svg, f"Sentence F1 by the number of words; sentences: {counts}.")
+    rows = [
+        [f"{size.name} ({size.sentences:,})", *(_number(f1.by_length[index].sentence_f1) for f1 in with_f1.values())]
+        for index, size in enumerate(sizes)
+        if size.sentences
+    ]
+    return Table(["words (sentences)", *with_f1], rows)
 
 
-def label_figure(measured: Measured) -> Figure:
-    """Draw the recall of gold constituents by their label."""
+def label_table(measured: Measured) -> Table:
+    """Return the recall of gold constituents by their label, a column a system."""
     with_f1 = {name: report.f1 for name, report in measured.reports.items() if report.f1 is not None}
-    labels = [item.label for item in next(iter(with_f1.values())).recall_by_label[:LABELS]]
-    series = []
-    for name, f1 in with_f1.items():
-        recall = {item.label: item.recall for item in f1.recall_by_label}
-        series.append((name, [recall.get(label) for label in labels]))
-    svg = grouped_bars(labels, series, value_label="recall (%)", label="recall by gold label", most=100)
-    caption = "Share of gold constituents that are found, by label; the induced trees are compared without labels."
-    return Figure("recall-by-label", svg, caption)
+    recall = {name: {item.label: item.recall for item in f1.recall_by_label} for name, f1 in with_f1.items()}
+    labels = next(iter(with_f1.values())).recall_by_label[:LABELS]
+    rows = [
+        [f"{item.label} ({item.total:,})", *(_number(each.get(item.label)) for each in recall.values())]
+        for item in labels
+    ]
+    return Table(["label (constituents)", *with_f1], rows)
 
 
 def _number(value: float | None) -> str:
