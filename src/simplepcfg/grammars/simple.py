@@ -91,7 +91,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     @property
     def _tree_backend(self) -> str:
         """The backend for single trees, which not every backend of the inside algorithm has."""
-        return self.backend if self.backend in ("naive", "torch", "triton") else "auto"
+        return self.backend if self.backend in ("torch", "triton") else "auto"
 
     def _differentiated(self, sentences: Sentences) -> bool:
         return requires_graph(sentences.log_emissions, *self.rules.tensors, sentences.span_bonus)

@@ -16,7 +16,6 @@ from simplepcfg.ops.trees import (
     tree_log_probabilities,
 )
 from simplepcfg.ops.viterbi.chart import ViterbiChart
-from simplepcfg.ops.viterbi.naive import naive_best_tree
 from simplepcfg.ops.viterbi.pruned import pruned_best_trees
 
 __all__ = ["BACKENDS", "viterbi", "viterbi_chart"]
@@ -24,13 +23,6 @@ __all__ = ["BACKENDS", "viterbi", "viterbi_chart"]
 # With fewer nonterminals the chart of all nodes takes less time on a CPU than finding those that matter.
 LEAST_PRUNED = 128
 NO_TREE = LabelledTree([], [], [], -torch.inf)
-
-
-def _naive(arguments: InsideArguments) -> TreeTensors:
-    batch, n, _, _ = arguments.sizes
-    with torch.no_grad():
-        trees = [naive_best_tree(arguments, b) for b in range(batch)]
-    return stack_trees(trees, n, arguments.log_emissions.device)
 
 
 def _by_chart(arguments: InsideArguments, backend: str) -> TreeTensors:
@@ -52,7 +44,6 @@ def _pruned(arguments: InsideArguments) -> TreeTensors:
 
 
 BACKENDS: dict[str, Callable[[InsideArguments], TreeTensors]] = {
-    "naive": _naive,
     "torch": lambda arguments: _by_chart(arguments, "torch"),
     "pruned": _pruned,
     "triton": lambda arguments: _by_chart(arguments, "triton"),

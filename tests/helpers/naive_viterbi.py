@@ -1,14 +1,25 @@
-"""The Viterbi algorithm with back-pointers, in float64: the reference for tests."""
+"""The Viterbi algorithm with back-pointers, in float64: the reference of `simplepcfg.ops.viterbi`."""
 
 import math
 
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments
-from simplepcfg.ops.trees import LabelledTree
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
+from simplepcfg.ops.trees import LabelledTree, Trees, empty_trees, stack_trees, tree_log_probabilities
 
 Node = tuple[int, int, int]  # i, j, symbol
+
+
+def naive_viterbi(rules: SimpleRules, sentences: Sentences) -> Trees:
+    """Find what `viterbi` finds, one sentence after the other."""
+    arguments = check_arguments(rules, sentences)
+    batch, n, _, _ = arguments.sizes
+    if n == 1:
+        return empty_trees(batch, arguments.log_emissions)
+    with torch.no_grad():
+        trees = stack_trees([naive_best_tree(arguments, b) for b in range(batch)], n, torch.device("cpu"))
+    return Trees(*trees, tree_log_probabilities(arguments, torch.arange(batch), *trees))
 
 
 def naive_best_tree(arguments: InsideArguments, b: int) -> LabelledTree:
