@@ -146,7 +146,8 @@ def list_threads(out: Path) -> None:
         with join_group() as group:
             group.raise_held_errors()
             seen.append(_talking())
-            group.hold_error(OSError(28, "No space left on device"))
+            with group.holding_errors():
+                raise OSError(28, "No space left on device")
             group.raise_held_errors()
     except ResourceError as error:  # which refers to the group
         seen.append(_talking())

@@ -132,9 +132,9 @@ def test_a_late_failure_is_told_to_all(make_config, tmp_path: Path, monkeypatch)
             except Exception as error:
                 self.held_error = error
 
-        def raise_held_errors(self, error: Exception | None = None) -> None:
-            if self.held_error is not None or error is not None:
-                raise self.held_error or error
+        def raise_held_errors(self) -> None:
+            if self.held_error is not None:
+                raise self.held_error
 
     @contextmanager
     def join_group() -> Iterator[Group]:

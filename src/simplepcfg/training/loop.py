@@ -160,9 +160,8 @@ class Trainer:
             except BaseException as error:
                 self._saver.finish_after(error, self.reporter)
                 raise
-            with self.group.holding_errors():
+            with self.group.failing_together():
                 self._saver.wait()
-            self.group.raise_held_errors()
 
     def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
         if not self.group.is_leader:
@@ -322,19 +321,7 @@ class Trainer:
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
         if snapshot is not None and self.reporter.wants_snapshots:
             self.reporter.snapshot(snapshot)
-        settings = self.config.training
-        self.reporter.epoch(
-            EpochReport(
-                epoch=state.epoch,
-                epochs=settings.epochs,
-                train_perplexity=trained.perplexity,
-                valid=valid,
-                best=better,
-                epochs_without_gain=state.epochs_without_gain,
-                patience=settings.patience,
-                seconds=state.seconds,
-            )
-        )
+        self.reporter.epoch(EpochReport.of(state, self.config.training, trained, valid, better))
 
     def _whole(self, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return weights on the CPU with the rows of all processes that share the grammar."""
@@ -358,26 +345,9 @@ class Trainer:
             self.step.counters.reset_since_log()
 
     def _record_step(self, logged: bool) -> None:
-        state, settings = self.state, self.config.training
-        sums = state.since_log if state.since_log.steps else state.this_epoch
-        rate = self._throughput.words_per_second
+        state, settings, rate = self.state, self.config.training, self._throughput.words_per_second
         left = self._tokens_this_epoch * (1 - state.batch / self._batches_per_epoch) + self._tokens_after
-        loss = sums.loss / max(sums.sentences, 1)
-        report = StepReport(
-            epoch=state.epoch + 1,
-            epochs=settings.epochs,
-            batch=state.batch,
-            batches=self._batches_per_epoch,
-            step=state.step,
-            loss=loss,
-            perplexity=sums.perplexity,
-            words_per_second=rate,
-            seconds_left=left / rate if rate else math.inf,
-            logged=logged,
-            gradient_norm=sums.gradient_norm / sums.steps if sums.steps else math.nan,
-            learning_rate=self._rate,
-            skipped_steps=state.skipped_steps,
-        )
+        report = StepReport.of(state, settings, self._batches_per_epoch, rate, left, self._rate, logged)
         if logged:
             record = step_record(state, self._rate)
             if settings.check_identity and self._last_batch is not None and len(self._last_batch):
@@ -414,9 +384,8 @@ class Trainer:
         if not (self._stop_requested if self.group.size > 1 else self.stop.requested is not None):
             return
         self.save()
-        with self.group.holding_errors():
+        with self.group.failing_together():
             self._saver.wait()
-        self.group.raise_held_errors()
         number = self.group.maximum(self.stop.requested or 0)
         raise Interrupted(
             f"stopped by {signal.Signals(number).name} after step {self.state.step}, all saved; "

@@ -106,24 +106,21 @@ class Group:
     def broadcast(self, tensors: Sequence[Tensor], sharded: Sequence[Tensor] = ()) -> None:
         """Overwrite tensors with those of the leader, and sharded ones with those of the first of the same symbols."""
 
-    def hold_error(self, error: Exception) -> None:
-        """Keep an error until all processes can be told; a single process raises it at once."""
-        raise error
+    def raise_held_errors(self) -> None:
+        """Wait for all processes and raise in every one of them if any holds an error."""
 
-    def raise_held_errors(self, error: Exception | None = None) -> None:
-        """Wait for all processes and raise in every one of them if any holds an error or gives one here."""
-        if error is not None:
-            raise error
-
-    def failing_together(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def failing_together(self) -> Iterator[None]:
         """Return a context in which an error of one process is raised in all of them at the end.
 
         The processes must not wait for each other inside.
         """
-        return nullcontext()
+        with self.holding_errors():
+            yield
+        self.raise_held_errors()
 
     def holding_errors(self) -> AbstractContextManager[None]:
-        """Return a context that keeps an error, as `hold_error` does, instead of raising it."""
+        """Return a context that keeps an error until all processes can be told; a single process raises it at once."""
         return nullcontext()
 
     def require_same(self, what: str, value: str, fix: str) -> None:
@@ -184,69 +181,61 @@ class DistributedGroup(Group):
                 self._collective(dist.all_reduce, tensor, group=self._sums)
 
     def all_reduce_over_data(self, tensor: Tensor) -> None:
-        """See `Group.all_reduce_over_data`."""
         self._collective(dist.all_reduce, tensor, group=self._data)
 
     def all_reduce_on_host(self, tensor: Tensor) -> None:
-        """See `Group.all_reduce_on_host`."""
         self._collective(dist.all_reduce, tensor, group=self._control)
 
     def maximum(self, number: int) -> int:
-        """See `Group.maximum`."""
         common = torch.tensor(number)
         self._collective(dist.all_reduce, common, op=dist.ReduceOp.MAX, group=self._control)
         return int(common)
 
     def broadcast(self, tensors: Sequence[Tensor], sharded: Sequence[Tensor] = ()) -> None:
-        """See `Group.broadcast`."""
         for tensor in tensors:
             self._collective(dist.broadcast, tensor, src=0, group=self._sums)
         for tensor in sharded:
             self._collective(dist.broadcast, tensor, group_src=0, group=self._data)
 
-    def hold_error(self, error: Exception) -> None:
-        """Keep the first error; the process then takes part in collectives without computing until all know.
-
-        Shards wait for one another within the computation: there the error is raised at once, and ends them all.
-        """
-        if self.shards is not None:
-            if isinstance(error, RuntimeError) and _is_of_peers(error):
-                raise self._of_peers(error)
-            # For those that wait in vain.
-            dist.distributed_c10d._get_default_store().set(FAILURE, _as_json(error, self.rank))
-            raise error
-        self.held_error = self.held_error if self.held_error is not None else as_resource_error(error)
-
-    def raise_held_errors(self, error: Exception | None = None) -> None:
+    def raise_held_errors(self) -> None:
         """Exchange errors; raise this process's own, or PeerFailed with that of the first process that has one."""
-        mine = self.held_error if self.held_error is not None else error
-        messages = [json.loads(text) for text in self._gather(_as_json(mine, self.rank))]
-        if mine is not None:
-            raise mine
+        messages = [json.loads(text) for text in self._gather(_as_json(self.held_error, self.rank))]
+        if self.held_error is not None:
+            raise self.held_error
         for other in messages:
             if other is not None:
                 raise PeerFailed(other["message"], other["exit_code"])
 
     @contextmanager
     def failing_together(self) -> Iterator[None]:
-        """See `Group.failing_together`."""
         try:
             yield
         except Exception as error:
-            self.raise_held_errors(as_resource_error(error))
-        else:
-            self.raise_held_errors()
+            self._keep(error)
+        self.raise_held_errors()
 
     @contextmanager
     def holding_errors(self) -> Iterator[None]:
-        """See `Group.holding_errors`."""
+        """Keep the first error; the process then takes part in collectives without computing until all know.
+
+        Shards wait for one another within the computation: there the error is raised at once, and ends them all.
+        """
         try:
             yield
         except Exception as error:
-            self.hold_error(error)
+            if self.shards is None:
+                self._keep(error)
+                return
+            if isinstance(error, RuntimeError) and _is_of_peers(error):
+                raise self._of_peers(error) from error
+            # For those that wait in vain.
+            dist.distributed_c10d._get_default_store().set(FAILURE, _as_json(error, self.rank))
+            raise
+
+    def _keep(self, error: Exception) -> None:
+        self.held_error = self.held_error if self.held_error is not None else as_resource_error(error)
 
     def require_same(self, what: str, value: str, fix: str) -> None:
-        """See `Group.require_same`."""
         if len(set(self._gather(hashlib.sha256(value.encode()).hexdigest()))) > 1:
             raise InputError(f"{what} is not the same in all {self.size} processes; {fix}")
 

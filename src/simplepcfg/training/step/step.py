@@ -292,14 +292,12 @@ class Step:
 
         A process that holds an error contributes zeros, since the others wait for its sums.
         """
-        try:
+        with self._group.holding_errors():
             if len(batch) and self._group.held_error is None:
                 if prior is not None:
                     prior = prior.to(torch.device("cpu"), self._dtype)
                 uncaptured = self._gradient.targets is not None
                 return self.gradient_runner(batch.words, batch.lengths, total, prior, uncaptured=uncaptured)
-        except Exception as error:
-            self._group.hold_error(error)
         self.gradients.clear()
         self.counters.batch.zero_()
         return False
