@@ -143,7 +143,7 @@ def test_a_run_without_a_file(call: Call, tiny_run: Path) -> None:
     for name in (str(tiny_run), "right-branching"):
         result = call("evaluate", name)
         assert result.code == 2
-        assert f"nothing to evaluate {name} on; give a file of trees or sentences after it" in result.err
+        assert f"{name} stands alone; name a run or a baseline" in result.err
 
 
 @pytest.mark.parametrize("target", ["nowhere/report.json", "."])

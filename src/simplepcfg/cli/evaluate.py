@@ -66,11 +66,10 @@ class EvaluateRequest:
 def command(request: EvaluateRequest) -> None:
     """Evaluate on bracketed trees (F1 and perplexity), a dependency treebank, or plain text (perplexity alone).
 
-    Each run's own preprocessing is applied to the file first; baselines and predictions take that of the
-    first run, or the usual one (punctuation dropped, lower-cased). Perplexity has its denominator beside it.
-    A folder of run folders is a group, shown as mean ± standard deviation over its runs. Perplexities over different
-    vocabularies are not compared. Runs without trees (hidden Markov models), n-gram
-    models and LSTMs have perplexity alone.
+    Each run's own preprocessing is applied to the file first; baselines and predictions take that of the first run, or
+    the usual one (punctuation dropped, lower-cased). Perplexity has its denominator beside it. A folder of run folders
+    is a group, shown as mean ± standard deviation over its runs. Perplexities over different vocabularies are not
+    compared. Runs without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone.
 
     CoNLL-U with heads is a dependency treebank, in any language: the table has the recall of the spans of its
     subtrees and the share of brackets that cross one, beside left, right branching and random trees.
@@ -84,7 +83,6 @@ def command(request: EvaluateRequest) -> None:
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
-      simplepcfg evaluate runs/eight test.trees --ensemble
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
     _refuse_contradictions(request)
@@ -99,14 +97,10 @@ def command(request: EvaluateRequest) -> None:
 
 def _refuse_contradictions(request: EvaluateRequest) -> None:
     """Raise InputError if there is nothing to evaluate, or if options contradict each other."""
-    file = request.file
     if not request.names and not request.groups and not request.predictions:
-        from simplepcfg.evaluation.treebank import BASELINES
-        from simplepcfg.inference.word_models import names_word_model
-
-        if file in BASELINES or names_word_model(file):
-            raise InputError(f"nothing to evaluate {file} on; give a file of trees or sentences after it")
-        raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
+        raise InputError(
+            f"{request.file} stands alone; name a run or a baseline (or --predictions FILE), then trees or text"
+        )
     if request.ensemble and request.decode == "viterbi":
         raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
 
