@@ -135,7 +135,6 @@ def command_lines() -> st.SearchStrategy[str]:
             "--resamples",
             "--interval",
             "--compare",
-            "--constraints",
         ),
         *(
             "--with",
@@ -148,7 +147,7 @@ def command_lines() -> st.SearchStrategy[str]:
             "--out",
             "OUT",
         ),
-        *("--set", "training.epochs=0", "--help", "--version", "--split", "90,5,5", "--encoding"),
+        *("--set", "training.epochs=0", "--help", "--version", "--split", "90,5,5"),
     ]
     values = [
         "RUN",

@@ -130,7 +130,7 @@ def times(tmp_path: Path) -> Path:
 
 
 def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, tmp_path: Path) -> None:
-    predictors = "surprisal,entropy,entropy-reduction,syntactic-surprisal,lexical-surprisal,depth,open-constituents"
+    predictors = "surprisal,entropy,entropy-reduction,syntactic-surprisal,lexical-surprisal,depth"
     table, text = tmp_path / "rows.csv", tmp_path / "text.txt"
     text.write_text("\n".join(tiny_sentences(100)))
     options = ["--predictors", predictors.replace(",", ", "), "--resamples", 20, "--frequencies", text, "--csv", table]
@@ -140,9 +140,9 @@ def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, t
     assert [row["predictor"] for row in rows] == predictors.split(",") * 2
     assert all(tuple(row) == GAIN_COLUMNS for row in rows)
     assert len({row["words"] for row in rows}) == 1
-    assert [row["looks_ahead"] for row in rows[:7]] == [False, False, False, False, False, True, True]
+    assert [row["looks_ahead"] for row in rows[:6]] == [False, False, False, False, False, True]
     assert [row["gain_beyond_surprisal"] is None for row in rows[:2]] == [True, False]
-    assert len(list(csv.DictReader(io.StringIO(table.read_text())))) == 14
+    assert len(list(csv.DictReader(io.StringIO(table.read_text())))) == 12
     shown = call("test", "reading-times", tiny_run, times, "--resamples", 20)
     assert shown.code == 0
     assert "mean_rt" in shown.out

@@ -163,17 +163,10 @@ def test_entropies_of_words(tmp_path: Path) -> None:
 
 
 class WithTrees(UnigramModel):
-    """Every sentence is ((1 2) (3 …)), right-branching after the first two."""
+    """The depth of a word is its place in the sentence; a mark has none."""
 
-    def span_marginals(self, sentences: list[list[str]]) -> list[np.ndarray]:
-        found = []
-        for words in sentences:
-            table = np.zeros((len(words) + 1, len(words) + 1))
-            table[0, len(words)] = table[0, 2] = 1.0
-            for start in range(2, len(words) - 1):
-                table[start, len(words)] = 0.5
-            found.append(table)
-        return found
+    def depths(self, sentences: list[list[str]]) -> list[list[float | None]]:
+        return [[float(place) if word.isalnum() else None for place, word in enumerate(words)] for words in sentences]
 
 
 class WithPreterminals(UnigramModel):
@@ -205,12 +198,10 @@ def test_expected_depth(tmp_path: Path) -> None:
     path = tmp_path / "words.tsv"
     path.write_text("item\tword\n1\taaaaa\n1\tbbbbb\n1\tccccc,\n1\tddddd\n1\teeeee.\n")
     table = read_item_table(path)
-    wanted = [Predictor.depth, Predictor.open_constituents]
-    values = model_predictors(WithTrees(WORDS), table, wanted).values
-    assert values[Predictor.depth].tolist() == [2, 2, 1.5, 2, 2]
-    assert values[Predictor.open_constituents].tolist() == [2, 1, 1.5, 2, 0]
+    values = model_predictors(WithTrees(WORDS), table, [Predictor.depth]).values
+    assert values[Predictor.depth].tolist() == [0, 1, 2, 4, 5]
     with pytest.raises(InputError, match="no trees"):
-        model_predictors(UnigramModel(WORDS), table, wanted)
+        model_predictors(UnigramModel(WORDS), table, [Predictor.depth])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ PREDICTORS = (
     "syntactic-surprisal",
     "lexical-surprisal",
     "depth",
-    "open-constituents",
 )
 
 
@@ -52,8 +51,8 @@ def command(request: ReadingTimesRequest) -> None:
     The gain is in log-likelihood a word, in nats, by cross-validation over sentences, with a 95 % interval by a
     bootstrap over sentences. The baseline has the length and log-frequency of this word and of the two before; the
     predictor is added for the same three words. For other predictors than surprisal there is also the gain beyond
-    surprisal. depth and open-constituents are expected values over the trees of the whole sentence: they look ahead.
-    Slopes are the change of the log time a bit, or a constituent for these two, of this word and of those before.
+    surprisal. depth is an expected value over the trees of the whole sentence: it looks ahead.
+    Slopes are the change of the log time a bit, or a constituent for depth, of this word and of those before.
 
     DATA has columns item, word, a column of times, and perhaps sentence, zone and others: rows of the same item and
     sentence make a sentence. The first two words and the last of a sentence are left out, as are words that are

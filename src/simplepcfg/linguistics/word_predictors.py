@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from simplepcfg.data.raw_text import sentences_of_paragraph
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.item_tables import ItemTable, score_item_table
-from simplepcfg.linguistics.regions import tokenise_regions
 from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordModel, words_of_item
 
 Array = NDArray[np.float64]
 
 
 class Predictor(StrEnum):
-    """A number that a model gives a word. The last two look ahead: they are of the trees of the whole sentence."""
+    """A number that a model gives a word. The last one looks ahead: it is of the trees of the whole sentence."""
 
     surprisal = "surprisal"
     entropy = "entropy"
@@ -30,11 +28,10 @@ class Predictor(StrEnum):
     syntactic_surprisal = "syntactic-surprisal"
     lexical_surprisal = "lexical-surprisal"
     depth = "depth"
-    open_constituents = "open-constituents"
 
 
 PARTS = frozenset([Predictor.syntactic_surprisal, Predictor.lexical_surprisal])
-FROM_TREES = frozenset([Predictor.depth, Predictor.open_constituents])
+FROM_TREES = frozenset([Predictor.depth])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +48,12 @@ def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predic
 
     `surprisal` and its parts, `syntactic-surprisal` and `lexical-surprisal`, are summed over a word's tokens. `entropy`
     is that of the next token before the word is seen, and `entropy-reduction` by how much it is larger than that after
-    the word, or 0. `depth` is the expected number of
-    constituents of two words or more over the word's last token, `open-constituents` that of those among them which go
-    on after it, in the trees of the whole sentence: both depend on words that the reader has not seen.
+    the word, or 0. `depth` is the expected number of constituents of two words or more over the word's last
+    token, in the trees of the whole sentence: it depends on words that the reader has not seen.
     """
     chosen = {Predictor.surprisal, *wanted}
-    scores = score_item_table(model, table, entropies=any(name.name in ENTROPIES for name in chosen))
+    asked = {"entropies": any(name.name in ENTROPIES for name in chosen), "depths": Predictor.depth in chosen}
+    scores = score_item_table(model, table, **asked)
     values = {
         Predictor[name]: _column([getattr(score, name) for score in scores]) / math.log(2) for name in INFORMATION
     }
@@ -65,8 +62,10 @@ def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predic
             raise InputError(
                 f"{model.name}: has no preterminals, hence no {part.value}; ask for other predictors, or give a run"
             )
-    if chosen & FROM_TREES:
-        values |= _tree_predictors(model, table)
+    if Predictor.depth in chosen:
+        values[Predictor.depth] = _column([score.depth for score in scores])
+        if np.isnan(values[Predictor.depth]).all():
+            raise InputError(f"{model.name}: has no trees, hence no depth; ask for other predictors")
     unknown = np.array([score.has_unknown for score in scores])
     return ModelPredictors(model.name, {name: values[name] for name in Predictor if name in chosen}, unknown)
 
@@ -103,27 +102,6 @@ def token_counts(lines: Iterable[str]) -> Counter[str]:
 def plain_tokens(text: str) -> list[str]:
     """Return the tokens with a letter or digit, in lower case."""
     return [token.lower() for token in words_of_item(text) if any(map(str.isalnum, token))]
-
-
-def _tree_predictors(model: WordModel, table: ItemTable) -> dict[Predictor, Array]:
-    span_marginals: Callable[[list[list[str]]], list[Tensor]] | None = getattr(model, "span_marginals", None)
-    if span_marginals is None:
-        raise InputError(
-            f"{model.name}: has no trees, hence no depth and no open constituents; ask for other predictors"
-        )
-    depth, open_after = np.full(len(table.rows), np.nan), np.full(len(table.rows), np.nan)
-    sentences, owners = [], []
-    for regions in table.texts():
-        item = tokenise_regions(regions, model)
-        kept = model.preprocessing.apply(item.words).kept
-        sentences.append([item.words[place] for place in kept])
-        owners.append([item.region_of[place] for place in kept])
-    for rows, owner, marginals in zip(table.sentences, owners, span_marginals(sentences), strict=True):
-        spans = np.asarray(marginals, dtype=np.float64)  # [tokens + 1, tokens + 1], over (i, j), i < j
-        for token, region in enumerate(owner):  # the last token of a region is what remains
-            depth[rows[region]] = spans[: token + 1, token + 1 :].sum()
-            open_after[rows[region]] = spans[: token + 1, token + 2 :].sum()
-    return {Predictor.depth: depth, Predictor.open_constituents: open_after}
 
 
 def _column(values: Iterable[float | None]) -> Array:
