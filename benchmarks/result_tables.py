@@ -20,9 +20,11 @@ def _worth_showing(row: Row) -> bool:
 
 
 def _trains_as_today(row: Row) -> bool:
-    """Keep steps of one length, whole epochs, and the largest grammar that fits, each as measured last."""
-    alone = row["data"].endswith(("n = 21 alone", "sn-pcfg-4096"))
-    return alone or bool(row["epoch_s"]) or (row["N"] == "72704" and not row["valid_perplexity"])
+    """Keep steps of the recipe or of a large grammar, whole epochs, and the largest grammar that fits."""
+    if row["data"].endswith("n = 21 alone"):
+        return row["N"] == "32768"
+    whole = row["data"].endswith("sn-pcfg-4096") or bool(row["epoch_s"])
+    return whole or (row["N"] == "72704" and not row["valid_perplexity"])
 
 
 def _is_current(row: Row) -> bool:

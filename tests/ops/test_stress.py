@@ -17,9 +17,7 @@ interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="not interpre
 
 # Four or five words: what an interpreter can do in a second.
 SHORT = {
-    "trained 100": 5,
     "trained 300, sharpened": 5,
-    "peaked 16": 5,
     "peaked 30": 5,
     "dead state far ahead": 4,
     "unreachable symbols, peaked": 4,
