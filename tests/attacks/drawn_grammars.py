@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attacks.tree_questions import Sentence, sentences_of
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, Grammar, HiddenMarkovModel, RankGrammar, SimpleGrammar
-from simplepcfg.ops.dense import BACKENDS as DENSE_BACKENDS
 from simplepcfg.ops.inside import BACKENDS
 
 INTERPRETED = ("triton",)  # by Triton's interpreter, a hundred times slower
@@ -66,9 +65,7 @@ def draw(family: str, rng: random.Random) -> Drawn:
     found = Draw(rng)
     states, symbols = found.states, found.states + found.tags
     emit, root = found.rows(found.tags, WORDS), found.rows(states)
-    backends = (
-        tuple(DENSE_BACKENDS) if family == "dense" else tuple(name for name in BACKENDS if name not in INTERPRETED)
-    )
+    backends = ("torch",) if family == "dense" else tuple(name for name in BACKENDS if name not in INTERPRETED)
     if family == "simple":
         parts: tuple[Tensor, ...] = (found.rows(states, symbols), found.rows(states, symbols))
         rules = parts[0][:, :, None] * parts[1][:, None]
@@ -84,7 +81,8 @@ def draw(family: str, rng: random.Random) -> Drawn:
 
     def make(backend: str, dtype: torch.dtype) -> Grammar:
         emissions = DenseEmissions(emit.log().to(dtype))
-        return kind(root.to(dtype), *(part.to(dtype) for part in parts), emissions, backend=backend)
+        chosen = {} if family == "dense" else {"backend": backend}
+        return kind(root.to(dtype), *(part.to(dtype) for part in parts), emissions, **chosen)
 
     bonus = found.bonus() if rng.random() < 0.5 else None
     return Drawn(make, backends, root, rules, emit, found.words, found.lengths, bonus, whole=not found.zeros)

@@ -47,7 +47,6 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     root: Tensor  # [N] or [B, N]
     rules: Tensor  # [N, S, S] or [B, N, S, S], S = N + P
     emissions: Emissions = NO_EMISSIONS
-    backend: str = "auto"
 
     @property
     def nonterminals(self) -> int:
@@ -70,12 +69,11 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return check_dense_arguments(*self._inputs(sentences), sentences.lengths, sentences.span_bonus)
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
-        given = self._inputs(sentences)
-        return dense_inside(*given, lengths=sentences.lengths, span_bonus=sentences.span_bonus, backend=self.backend)
+        return dense_inside(*self._inputs(sentences), lengths=sentences.lengths, span_bonus=sentences.span_bonus)
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = requires_graph(*self._inputs(sentences), sentences.span_bonus)
-        return dense_span_marginals(self._arguments(sentences), backend=self.backend, create_graph=graph)[1]
+        return dense_span_marginals(self._arguments(sentences), create_graph=graph)[1]
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         _, marginals = dense_symbol_marginals(self._arguments(sentences))

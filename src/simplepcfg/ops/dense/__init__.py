@@ -3,23 +3,13 @@
 The files of this folder answer further questions, of the ``DenseArguments`` that ``check_dense_arguments`` makes.
 """
 
-from collections.abc import Callable
-
 from torch import Tensor
 
-from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
-from simplepcfg.ops.dense.recursion import LogProducts, LogSumExp, inside_by
 from simplepcfg.ops.dense.scaled import scaled_dense_inside
 
-__all__ = ["BACKENDS", "DenseArguments", "check_dense_arguments", "dense_inside"]
-
-BACKENDS: dict[str, Callable[[DenseArguments], Tensor]] = {
-    "log_sum_exp": lambda arguments: inside_by(arguments, LogSumExp()),
-    "log_einsum_exp": lambda arguments: inside_by(arguments, LogProducts()),
-    "torch": scaled_dense_inside,
-}
+__all__ = ["DenseArguments", "check_dense_arguments", "dense_inside"]
 
 
 @without_autocast
@@ -30,7 +20,6 @@ def dense_inside(
     *,
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
-    backend: str = "auto",
 ) -> Tensor:
     """Compute the log partition function of each sentence: log of the summed probability of its trees, in nats, [B].
 
@@ -46,8 +35,4 @@ def dense_inside(
     >>> dense_inside(emissions, torch.ones(1), rules).exp()     # two trees of probability (1/4)²
     tensor([0.1250])
     """
-    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
-    backend = "torch" if backend == "auto" else backend
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
-    return BACKENDS[backend](arguments)
+    return scaled_dense_inside(check_dense_arguments(log_emissions, root, rules, lengths, span_bonus))

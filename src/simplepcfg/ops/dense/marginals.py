@@ -4,17 +4,16 @@ All are gradients of log Z, which the backward pass of the scaled chart computes
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import leaf, recordable, recording
-from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Wanted
-from simplepcfg.ops.dense.scaled import FilledChart, Gradients
+from simplepcfg.ops.dense.scaled import FilledChart, Gradients, scaled_dense_inside
 from simplepcfg.ops.tensor_fields import with_tensors
 
 
@@ -38,27 +37,24 @@ class DenseRuleCounts:
 
 
 @without_autocast
-def dense_span_marginals(
-    arguments: DenseArguments, *, backend: str = "auto", create_graph: bool = False
-) -> tuple[Tensor, Tensor]:
+def dense_span_marginals(arguments: DenseArguments, *, create_graph: bool = False) -> tuple[Tensor, Tensor]:
     """Compute the log partition function [B] and the marginal probability of each span, given the sentence.
 
-    The marginals are ``[B, n + 1, n + 1]``, as those of ``span_marginals``; ``backend`` is that of ``dense_inside``,
-    and ``create_graph`` says whether the marginals can be differentiated.
+    The marginals are ``[B, n + 1, n + 1]``, as those of ``span_marginals``; ``create_graph`` says whether they can be
+    differentiated.
     """
     batch, n, _, _ = arguments.sizes
     marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
-    if not create_graph and backend in ("auto", "torch"):
+    if not create_graph:
         return _log_z_and_gradients(arguments, Wanted(marginals=marginals))[0], marginals
     with recording():
         given = with_tensors(arguments, recordable)
         # The marginals are the gradient with respect to the bonus; one that is part of the caller's graph stays in it.
-        bonus = leaf(marginals.clone() if given.span_bonus is None else given.span_bonus, create_graph)
-        rules = (given.log_emissions, given.root, given.rules)
-        log_z = dense_inside(*rules, lengths=given.lengths, span_bonus=bonus, backend=backend)
+        bonus = leaf(marginals.clone() if given.span_bonus is None else given.span_bonus, True)
+        log_z = scaled_dense_inside(replace(given, span_bonus=bonus))
         if n > 1:  # a sentence of one word has no span that counts
-            (marginals,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=create_graph, materialize_grads=True)
-    return (log_z if create_graph else log_z.detach()), marginals
+            (marginals,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=True, materialize_grads=True)
+    return log_z, marginals
 
 
 @without_autocast

@@ -2,7 +2,6 @@
 
 | semiring | a sum is | it answers |
 |---|---|---|
-| ``LogSumExp`` | a log-sum-exp over a materialised tensor | log Z as textbooks compute it: a baseline |
 | ``LogProducts`` | a matrix product of exponentials | second derivatives by autograd, prefixes, random trees |
 | ``Best`` | a maximum | the most probable trees |
 """
@@ -19,12 +18,12 @@ from simplepcfg.ops.logs import safe_log, safe_logsumexp
 SCORE_BYTES = {"cpu": 2 << 20, "cuda": 64 << 20}
 
 
-class LogSumExp:
-    """Sums of probabilities, as log-sum-exp over materialised tensors."""
+class LogProducts:
+    """Sums of probabilities by matrix products of exponentials, each relative to the maximum of its row."""
 
     def rules(self, rules: Tensor) -> Tensor:
         """Return the rules in the form that ``product`` takes."""
-        return safe_log(rules)
+        return rules
 
     def sum(self, logs: Tensor, dim: int) -> Tensor:
         """Add up values over a dimension."""
@@ -32,24 +31,11 @@ class LogSumExp:
 
     def product(self, rows: Tensor, rules: Tensor) -> Tensor:
         """Multiply rows [B, R, X] with rules [(B,) M, X] and sum over X: [B, R, M]."""
-        return self.sum(rows[:, :, None] + (rules if rules.dim() == 2 else rules[:, None]), -1)
-
-    def splits(self, left: Tensor, right: Tensor, rules: Tensor) -> Tensor:
-        """Sum over splits and pairs of left [B, R, splits, X] and right [.., Y] children, by rules [(B,) N, X · Y]."""
-        return self.product(self.sum(left[..., :, None] + right[..., None, :], 2).flatten(-2), rules)
-
-
-class LogProducts(LogSumExp):
-    """Sums of probabilities by matrix products of exponentials, each relative to the maximum of its row."""
-
-    def rules(self, rules: Tensor) -> Tensor:
-        return rules
-
-    def product(self, rows: Tensor, rules: Tensor) -> Tensor:
         best = _finite(rows.detach().amax(-1, keepdim=True))
         return safe_log(torch.matmul((rows - best).exp(), rules.mT)) + best
 
     def splits(self, left: Tensor, right: Tensor, rules: Tensor) -> Tensor:
+        """Sum over splits and pairs of left [B, R, splits, X] and right [.., Y] children, by rules [(B,) N, X · Y]."""
         left_best, right_best = (logs.detach().amax(-1, keepdim=True) for logs in (left, right))
         splits = left_best + right_best  # [B, R, splits, 1]
         best = _finite(splits.amax(2, keepdim=True))
@@ -58,7 +44,7 @@ class LogProducts(LogSumExp):
         return safe_log(torch.matmul(pairs, rules.mT)) + best.squeeze(-1)
 
 
-class Best(LogSumExp):
+class Best(LogProducts):
     """Maxima in place of sums, without gradients, for some rows and parents at a time."""
 
     def rules(self, rules: Tensor) -> Tensor:
@@ -80,7 +66,7 @@ class Best(LogSumExp):
         return self.product(torch.stack(best, 1), rules)
 
 
-def inside_rows(arguments: DenseArguments, semiring: LogSumExp) -> dict[int, Tensor]:
+def inside_rows(arguments: DenseArguments, semiring: LogProducts) -> dict[int, Tensor]:
     """Compute the values of all spans by width: [B, n, P] of words, [B, spans, N] of wider spans."""
     _, n, nonterminals, _ = arguments.sizes
     words, rules = arguments.words, semiring.rules(arguments.rules)
@@ -111,7 +97,7 @@ def inside_rows(arguments: DenseArguments, semiring: LogSumExp) -> dict[int, Ten
     return rows
 
 
-def inside_cells(arguments: DenseArguments, semiring: LogSumExp) -> Tensor:
+def inside_cells(arguments: DenseArguments, semiring: LogProducts) -> Tensor:
     """Compute the values of all symbols over all spans (i, j): [B, n + 1, n + 1, S], -inf where a symbol cannot be."""
     batch, n, nonterminals, preterminals = arguments.sizes
     size = (batch, n + 1, n + 1, nonterminals + preterminals)
@@ -122,7 +108,7 @@ def inside_cells(arguments: DenseArguments, semiring: LogSumExp) -> Tensor:
     return cells
 
 
-def inside_by(arguments: DenseArguments, semiring: LogSumExp) -> Tensor:
+def inside_by(arguments: DenseArguments, semiring: LogProducts) -> Tensor:
     """Compute log Z [B], or the best log-probability of a derivation."""
     batch, n, _, _ = arguments.sizes
     words = arguments.log_emissions
