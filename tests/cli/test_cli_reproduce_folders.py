@@ -83,6 +83,7 @@ def test_f1_and_perplexity_stand_beside_the_papers(call: Call, data: Path, tmp_p
     [
         (["lm"], "missing option '--data'"),
         (["grammar", "--data", "{data}"], "grammar"),
+        (["speed"], "run python benchmarks/inside.py --paper DIR"),
         (["lm", "--data", "nowhere"], "nowhere: no such folder"),
         (["lm", "--data", "{empty}"], "train.txt: no such file"),
         (["multilingual", "--data", "{empty}"], "no folder of a language"),

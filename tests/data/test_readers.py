@@ -57,9 +57,13 @@ def test_tree_errors_name_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("f", b"ok\ncaf\xe9\n", r"f:2: byte 0xe9 is not UTF-8; save the file as UTF-8$"),
-        ("f", "words".encode("utf-16"), r"f: is in UTF-16, not UTF-8; save the file as UTF-8$"),
-        ("f", b"\xff\xff", r"f:1: byte 0xff is not UTF-8; save the file as UTF-8$"),
+        ("f", b"ok\ncaf\xe9\n", r"f:2: byte 0xe9 is not UTF-8; save it as UTF-8"),
+        (
+            "f",
+            "words".encode("utf-16"),
+            r"f: is in UTF-16, not UTF-8; save it as UTF-8",
+        ),
+        ("f", b"\xff\xff", r"f:1: byte 0xff is not UTF-8; save it as UTF-8"),
         ("f", "words".encode("utf-16-le"), r"f:1: holds a NUL byte"),
         ("f", b"\x7fELF\x02\x00\xb7\n", r"f:1: is binary, not text; give a text file$"),
         ("f", gzip.compress(b"words", mtime=0), r"f:1: byte 0x8b is not UTF-8; it is compressed: name it \.gz$"),

@@ -74,6 +74,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     _write_utf8()
     try:
+        if given[:1] == ["benchmark"] or given[:2] == ["reproduce", "speed"]:
+            raise InputError(f"{' '.join(given[:2])}: in a checkout, run python benchmarks/inside.py --paper DIR")
         _refuse_bad_values(command, given)
         with warnings.catch_warnings(), command.make_context("simplepcfg", given) as context:
             warnings.showwarning = _show_in_one_line

@@ -236,7 +236,7 @@ def _decoded_lines(stream: IO[bytes], name: str, encoding: str, close: bool) -> 
 
     Line feeds are never half of a character in an encoding that treebanks come in.
     """
-    fix = "save the file as UTF-8" if encoding == UTF8 else "give the file's own encoding"
+    fix = "save it as UTF-8 (iconv -f ENCODING -t utf-8)" if encoding == UTF8 else "give the file's own encoding"
     number = expanded = 0
     most = _most_expanded(stream, name)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from functools import partial
 
 import torch
 
@@ -15,6 +16,7 @@ from simplepcfg.evaluation.baselines import left_branching, oracle, random_tree,
 from simplepcfg.evaluation.f1 import evaluate_spans
 from simplepcfg.evaluation.label_report import LabelReport, OwnLabels, compare_labels, judge_labels
 from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.runs.device import seeded
 
 BASELINES = ("left-branching", "right-branching", "random", "oracle")
 RANDOM_SEED = 0
@@ -120,17 +122,18 @@ def brancher(name: str, seed: int = RANDOM_SEED) -> Callable[[int], Spans]:
 
     Raises InputError for `oracle`, which needs gold trees, and for an unknown name.
     """
-    generator = torch.Generator().manual_seed(seed)
-    makers: dict[str, Callable[[int], Spans]] = {
-        "left-branching": left_branching,
-        "right-branching": right_branching,
-        "random": lambda n: random_tree(n, generator),
-    }
-    if name == "oracle":
-        raise InputError("oracle trees are made from gold trees; use it with evaluate and a file of trees")
-    if name not in makers:
-        raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
-    maker = makers[name]
+    maker: Callable[[int], Spans]
+    match name:
+        case "left-branching":
+            maker = left_branching
+        case "right-branching":
+            maker = right_branching
+        case "random":
+            maker = partial(random_tree, generator=seeded(torch.device("cpu"), seed))
+        case "oracle":
+            raise InputError("oracle trees are made from gold trees; use it with evaluate and a file of trees")
+        case _:
+            raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
     return lambda n: maker(n) if n else []
 
 

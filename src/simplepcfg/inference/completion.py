@@ -12,8 +12,8 @@ from torch import Tensor
 from simplepcfg.data.vocabulary import EOS, PAD_ID
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.prefix import GrowingPrefixes
-from simplepcfg.inference.labelled_trees import seeded
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.runs.device import seeded
 
 MAX_LENGTH = 40
 MAX_SAMPLES = 100_000  # continuations; all are held in memory
@@ -54,7 +54,6 @@ def complete(
             raise InputError(f"{name} = {value}; give {least} or more")
     if samples > MAX_SAMPLES:
         raise InputError(f"samples = {samples}; draw at most {MAX_SAMPLES:,} at a time, with another seed each time")
-    generator = seeded(torch.device("cpu"), seed)  # Words are drawn on the CPU, whatever the run's device.
     ((words, prepared),) = run.prepare([prefix])
     tokens = prepared.tokens[: len(prepared.kept)]
     if EOS in tokens:
@@ -77,7 +76,7 @@ def complete(
         [(run.vocabulary.words[index], float(probabilities[index])) for index in likeliest],
         float(probabilities[sorted(ending)].sum()),
         float(torch.special.entr(probabilities).sum()),
-        _draw(run, state, samples, generator, max_length - len(tokens)),
+        _draw(run, state, samples, seeded(torch.device("cpu"), seed), max_length - len(tokens)) if samples else [],
     )
 
 

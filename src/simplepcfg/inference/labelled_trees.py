@@ -23,6 +23,7 @@ from simplepcfg.inference.marginals import Bonus, Words
 from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.trees import LabelledTree
+from simplepcfg.runs.device import seeded
 
 NO_TREE = LabelledTree([], [], [], -math.inf)
 # Limits of how many random sentences are drawn at a time: enough to share a step, few enough to hold in memory.
@@ -105,13 +106,6 @@ def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, b
     with torch.no_grad():
         answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
     return _over_words(run, prepared, answers)
-
-
-def seeded(device: torch.device, seed: int) -> torch.Generator:
-    """Return a new generator on `device` with this seed."""
-    if not 0 <= seed < 2**63:
-        raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
-    return torch.Generator(device).manual_seed(seed)
 
 
 def sample_blocks(

@@ -36,6 +36,15 @@ def resolve_device(name: str = "auto") -> torch.device:
     return device
 
 
+def seeded(device: torch.device, seed: int) -> torch.Generator:
+    """Return a new generator on `device` with this seed."""
+    import torch._prims.rng_prims
+
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
+    return torch.Generator(device).manual_seed(seed)
+
+
 def chosen_precision(precision: str, device: torch.device) -> str:
     """Return the training precision; "auto" is bf16 on a GPU and fp32 on a CPU."""
     if precision != "auto":
