@@ -5,7 +5,6 @@ import errno
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,16 +86,17 @@ def test_a_failed_write_is_told_at_a_step_and_not_an_epoch_later(make_config, tm
     monkeypatch.setattr(Checkpoint, "save", full_disk)
     seen: list[StepReport] = []
 
-    class Slow(Reporter):
-        """Leaves the thread time to fail."""
+    class Waiting(Reporter):
+        """Lets the thread fail."""
 
         def step(self, report: StepReport) -> None:
             seen.append(report)
-            if report.epoch == 2:
-                time.sleep(0.5)
+            for thread in threading.enumerate():
+                if report.epoch == 2 and thread.name == "checkpoint":
+                    thread.join(200)
 
     with pytest.raises(ResourceError, match="no space left on the disk"):
-        train(make_config("training.checkpoint_steps=0"), tmp_path / "run", reporter=Slow())
+        train(make_config("training.checkpoint_steps=0"), tmp_path / "run", reporter=Waiting())
     assert seen[-1].epoch <= 2
     assert len([report for report in seen if report.epoch == 2]) <= 1 < seen[-1].batches
 
