@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -59,8 +60,8 @@ def test_no_value_is_above_its_bound(number: int) -> None:
         for b in range(chart.batch):
             for i in range(chart.n - width + 1):
                 row = exact.rows_of(torch.tensor(b), torch.tensor(i), torch.tensor(width))
-                values, exponents = chart.inside(width, b, i)
-                bound = torch.from_numpy(values).double().log2().add_(exponents) * (math.log(2) / POWER)
+                (values,), exponents = chart.inside(width, np.array([b]), np.array([i]))
+                bound = torch.from_numpy(values).double().log2().add_(float(exponents[0])) * (math.log(2) / POWER)
                 assert (bound + words[b, i : i + width].sum() >= exact.best[row] - 1e-5).all()
 
 

@@ -22,7 +22,6 @@ from simplepcfg.ops.transposed_rules import kept_layout
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Indices = Integers | int
 
 Numbers = TypeVar("Numbers", Tensor, Floats)
 
@@ -130,19 +129,25 @@ class BoundChart(ScaledChart):
         preterminals = self.words.shape[-1]
         return self.n * (self.nonterminals + preterminals + 2 * self.n + 1000) * torch.finfo(torch.float32).eps
 
-    def inside(self, width: int, b: Indices, i: Indices) -> tuple[Floats, Floats]:
-        """Return the bounds of all symbols of spans of one width, [spans, N] or [spans, P], and their exponents."""
-        if width == 1:
-            values, exponents = self.words.numpy()[b, i], np.zeros_like(b) - float(self.range.peak)
-            return np.maximum(values, LEAST_ROW), exponents
-        values, exponents = self.beta[width].numpy()[b, i], self.beta_exponents[width].numpy()[b, i]
-        return np.maximum(values, LEAST_SUM), exponents.astype(np.float64)
+    def fill(self) -> Tensor:
+        log_z = super().fill()
+        # What a search reads, without a call of PyTorch for each time.
+        self.cells, self.cell_exponents = self.square.cells.numpy(), self.exponents.cells.numpy()
+        peak = np.broadcast_to(-float(self.range.peak), (self.batch, self.n))
+        self.insides = {1: (self.words.numpy(), peak, LEAST_ROW)}
+        for width, beta in self.beta.items():
+            self.insides[width] = (beta.numpy(), self.beta_exponents[width].numpy(), LEAST_SUM)
+        return log_z
 
-    def log2_sides(self, b: Indices, i: Indices, k: Indices, j: Indices, symbol: Indices) -> tuple[Floats, Floats]:
+    def inside(self, width: int, b: Integers, i: Integers) -> tuple[Floats, Floats]:
+        """Return the bounds of all symbols of spans of one width, [spans, N] or [spans, P], and their exponents."""
+        values, exponents, least = self.insides[width]
+        return np.maximum(values[b, i], least), exponents[b, i].astype(np.float64)
+
+    def log2_sides(self, b: Integers, i: Integers, k: Integers, j: Integers, symbol: Integers) -> tuple[Floats, Floats]:
         """Return the bounds of what stands on the left and on the right of splits, for one parent symbol each."""
-        cells, exponents = self.square.cells.numpy(), self.exponents.cells.numpy()
-        left = np.log2(cells[b, i, k, symbol].astype(np.float64)) + exponents[b, i, k]
-        return left, np.log2(cells[b, j, k, symbol].astype(np.float64)) + exponents[b, j, k]
+        left = np.log2(self.cells[b, i, k, symbol], dtype=np.float64) + self.cell_exponents[b, i, k]
+        return left, np.log2(self.cells[b, j, k, symbol], dtype=np.float64) + self.cell_exponents[b, j, k]
 
     def rule_rows(self, width: int, b: Integers, rules: Integers) -> Floats:
         """Return rows of [L; R; root], not raised to a power, for children of this width: [rows, N] or [rows, P]."""
@@ -157,7 +162,7 @@ class BoundChart(ScaledChart):
                 rows[some] = table[b[some], parents[some]] if table.ndim == 3 else table[parents[some]]
         return rows
 
-    def bonus_of(self, b: Indices, i: Indices, j: Indices) -> Floats:
+    def bonus_of(self, b: Integers, i: Integers, j: Integers) -> Floats:
         """Return the bonus of spans, not raised to a power; there must be one."""
         assert self.given.span_bonus is not None
         return self.given.span_bonus.detach().numpy()[b, i, j].astype(np.float64)

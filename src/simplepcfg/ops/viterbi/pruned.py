@@ -20,7 +20,7 @@ from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.ops.viterbi.bounds import POWER, BoundChart, Floats, Integers, raised
 
 LOG_2 = math.log(2)
-# Thresholds are below the bound of the sentence by so many nats for each word at most, later by twice as many.
+# The first threshold is below the bound of the sentence by so many nats for each word; further ones by twice as many.
 GUESS = 0.1
 ROUNDS = 6
 # So many numbers of one width may be held at a time; grammars that need more are left to the chart of all nodes.
@@ -227,12 +227,6 @@ class PrunedSearch:
         self.slack = GUESS * chart.every_length
         self.thresholds = self.bounds - self.slack
 
-    def start_from_derivations(self) -> None:
-        """Raise the thresholds of a search for the best trees to the probabilities of derivations by greedy choices."""
-        for b in np.flatnonzero(self.open):
-            # Sums in another order may differ in the last digits.
-            self.thresholds[b] = max(self.thresholds[b], greedy_derivation(self.chart, int(b)) - 1e-9)
-
     def forests(self) -> Iterator[Forest]:
         """Yield the forest of the present thresholds, until ``close`` has closed all sentences or it is too large."""
         for _ in range(ROUNDS):
@@ -255,38 +249,12 @@ class PrunedSearch:
         return [int(b) for b in np.flatnonzero(done)]
 
 
-def greedy_derivation(chart: BoundChart, b: int) -> float:
-    """Return the log-probability of a derivation that has the greatest bound at each choice, from the top down."""
-    total = 0.0
-    waiting = [(0, int(chart.every_length[b]), 2 * chart.nonterminals)]
-    while waiting:
-        i, width, rule = waiting.pop()
-        kind, parent = divmod(rule, chart.nonterminals)
-        table = chart.tables[kind]
-        row = (table if table.ndim == 2 else table[b])[parent]
-        probabilities = row[chart.nonterminals :] if width == 1 else row[: chart.nonterminals]
-        symbol = int((raised(probabilities) * chart.inside(width, b, i)[0]).argmax())
-        if probabilities[symbol] == 0:
-            return -math.inf
-        total += math.log(probabilities[symbol])
-        if width == 1:
-            total += float(chart.emissions[b, i, symbol])
-            continue
-        if chart.given.span_bonus is not None:
-            total += float(chart.bonus_of(b, i, i + width))
-        left, right = chart.log2_sides(b, i, np.arange(i + 1, i + width), i + width, symbol)
-        place = int((left + right).argmax()) + 1
-        waiting += [(i, place, symbol), (i + place, width - place, chart.nonterminals + symbol)]
-    return total
-
-
 def pruned_best_trees(arguments: InsideArguments) -> list[LabelledTree | None]:
     """Find the most probable tree of each sentence; None where there is none, or too many nodes may belong to it."""
     trees: list[LabelledTree | None] = [None] * arguments.sizes[0]
     with torch.inference_mode():
         for indices, some in by_length(arguments):
             search = PrunedSearch(some)
-            search.start_from_derivations()
             for forest in search.forests():
                 best = forest.maximise()
                 chosen = search.close(best)
