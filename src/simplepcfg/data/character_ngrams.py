@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,25 @@ class CharacterNgrams:
         edges = EDGE * (ORDER - 1)
         text = edges + "".join(word + edges for word in words)
         characters = np.frombuffer(text.encode("utf-32-le"), dtype="<u4").astype(np.int64)
-        alphabet, ids = np.unique(characters, return_inverse=True)
+        alphabet = np.flatnonzero(np.bincount(characters))
+        numbers = np.zeros(alphabet.max(initial=0) + 1, dtype=np.int64)
+        numbers[alphabet] = np.arange(len(alphabet))
+        ids = numbers[characters]
         self._ids = {chr(character): number for number, character in enumerate(alphabet.tolist())}
         is_edge = characters == ord(EDGE)
         places = np.flatnonzero(~is_edge[ORDER - 1 :] | ~is_edge[ORDER - 2 : -1]) + ORDER - 1
         last, nodes = ids[places], np.zeros(len(places), dtype=np.int64)
+        # One order of all contexts, by their nearest character first, is an order of the shorter ones, too.
+        before = [ids[places - length] for length in range(1, ORDER)]
+        fits = len(self._ids) ** len(before) < 2**63
+        order = reduce(self._key, before).argsort() if fits else np.lexsort(before[::-1])
         self._contexts, self._followers = [], []
         for length in range(ORDER):
             if length:
-                keys, nodes = np.unique(self._key(nodes, ids[places - length]), return_inverse=True)
-                self._contexts.append(keys)
+                keys = self._key(nodes[order], before[length - 1][order])
+                is_new = np.diff(keys, prepend=-1) > 0
+                self._contexts.append(keys[is_new])
+                nodes[order] = is_new.cumsum() - 1
             followers, counts = np.unique(self._key(nodes, last), return_counts=True)
             parents = followers // max(len(self._ids), 1)
             self._followers.append((followers, counts, np.bincount(parents, counts), np.bincount(parents)))

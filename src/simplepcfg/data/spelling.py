@@ -8,9 +8,8 @@ sentences with different unknown words can be compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import starmap
 from pathlib import Path
 
 import torch
@@ -81,7 +80,8 @@ class SpellingModel:
 
     def log_probability_of_letters(self, word: str, class_id: int) -> float:
         """Return the natural log-probability of a word's characters and its edge, as those of an unseen word."""
-        padded = EDGE * (ORDER - 1) + self._read_from_end(word, class_id) + EDGE
+        (letters,) = self._read_from_end([word], class_id)
+        padded = EDGE * (ORDER - 1) + letters + EDGE
         return sum(
             math.log(self.character_probability(padded[end], padded[end - ORDER + 1 : end], class_id))
             for end in range(ORDER - 1, len(padded))
@@ -92,15 +92,17 @@ class SpellingModel:
         shared = self._ngrams.probability(character, context, 1 / CODE_POINTS)
         return self._class(class_id)[0].probability(character, context, shared, shortest=ORDER - 1)
 
-    def _read_from_end(self, word: str, class_id: int) -> str:
-        """Return a word from its last character to its first, without the capital that its class tells of.
+    def _read_from_end(self, words: Iterable[str], class_id: int) -> Iterator[str]:
+        """Yield words from their last character to their first, without the capital that their class tells of.
 
         Words of a class stay different: a letter loses its capital only where the lower-case one has no other.
         """
-        first = word[:1].lower()
-        if is_capitalised_class(self._vocabulary.words[class_id]) and first.upper() == word[:1]:
-            word = first + word[1:]
-        return word[::-1]
+        is_capitalised = is_capitalised_class(self._vocabulary.words[class_id])
+        for word in words:
+            if is_capitalised and (first := word[:1].lower()).upper() == word[:1]:
+                yield word[:0:-1] + first
+            else:
+                yield word[::-1]
 
     @cached_property
     def _words_by_class(self) -> dict[int, list[str]]:
@@ -112,15 +114,16 @@ class SpellingModel:
     @cached_property
     def _ngrams(self) -> CharacterNgrams:
         """The n-grams of all words, counted when first needed."""
-        words = ((word, class_id) for class_id, words in self._words_by_class.items() for word in words)
-        return CharacterNgrams(starmap(self._read_from_end, words))
+        return CharacterNgrams(
+            word for class_id, words in self._words_by_class.items() for word in self._read_from_end(words, class_id)
+        )
 
     def _class(self, class_id: int) -> tuple[CharacterNgrams, int, int]:
         """Return the n-grams of a class, n(c) and t(c)."""
         if class_id not in self._classes:
             words = self._words_by_class.get(class_id, [])
             counts = [self._counts[word] for word in words if self._counts[word]]
-            ngrams = CharacterNgrams(self._read_from_end(word, class_id) for word in words)
+            ngrams = CharacterNgrams(self._read_from_end(words, class_id))
             self._classes[class_id] = ngrams, sum(counts), len(counts)
         return self._classes[class_id]
 

@@ -33,17 +33,25 @@ def possible_classes(word: str) -> Iterator[str]:
     >>> list(possible_classes("Zeitung"))[1:]
     ['<unk:cap:-ung>', '<unk:cap:-ng>', '<unk:cap:-g>', '<unk:cap>']
     """
-    marks = []
+    return classes_of(*appearance(word))
+
+
+def appearance(word: str) -> tuple[str, str]:
+    """Return what tells the classes of a word: its marks, each with a colon, and the longest ending in lower case."""
+    marks = ""
     if word[:1].isupper():
-        marks.append("capitals" if len(word) > 1 and word.isupper() else "cap")
-    if _NUMERIC.search(word):
-        marks.append("digit")
-    if "-" in word[1:-1]:
-        marks.append("hyphen")
-    before = "".join(f"{mark}:" for mark in marks)
-    for size in range(min(LONGEST_ENDING, len(word) - LEAST_STEM), 0, -1):
-        yield f"{_BEFORE}{before}-{word[-size:].lower()}{_AFTER}"
-    yield f"{_BEFORE}{before[:-1] or 'plain'}{_AFTER}"
+        marks = "capitals:" if len(word) > 1 and word.isupper() else "cap:"
+    if not word.isalpha() or "N" in word:
+        marks += "digit:" if _NUMERIC.search(word) else ""
+        marks += "hyphen:" if "-" in word[1:-1] else ""
+    return marks, word[LEAST_STEM:][-LONGEST_ENDING:].lower()
+
+
+def classes_of(marks: str, ending: str) -> Iterator[str]:
+    """Yield the possible classes of words that look like this."""
+    for start in range(len(ending)):
+        yield f"{_BEFORE}{marks}-{ending[start:]}{_AFTER}"
+    yield f"{_BEFORE}{marks[:-1] or 'plain'}{_AFTER}"
 
 
 def learned_classes(words: Collection[str]) -> list[str]:

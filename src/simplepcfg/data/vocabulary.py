@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from simplepcfg.data.readers import open_text
-from simplepcfg.data.unknown_classes import is_unknown_class, learned_classes, possible_classes
+from simplepcfg.data.unknown_classes import appearance, classes_of, is_unknown_class, learned_classes
 from simplepcfg.errors import InputError
 from simplepcfg.files import write_text
 
@@ -39,6 +39,7 @@ class Vocabulary:
             raise InputError(f"the vocabulary lists {repeated!r} more than once; list it once")
         # Padding is not a word: where a text says "<pad>", it is an unknown one.
         self._ids[PAD] = UNK_ID
+        self._class_ids: dict[tuple[tuple[str, str], tuple[str, str] | None], int] = {}  # by the looks of unknown words
         self.has_unknown_classes = any(map(is_unknown_class, self._words))
 
     @classmethod
@@ -146,8 +147,13 @@ class Vocabulary:
         A vocabulary of text without capitals has no classes for them.
         """
         lowered = token.lower()
-        names = chain((lowered,), possible_classes(token), possible_classes(lowered))  # the first is found most often
-        return next((self._ids[name] for name in names if name in self._ids), UNK_ID)
+        if lowered in self._ids:
+            return self._ids[lowered]
+        looks = (appearance(token), None if token == lowered else appearance(lowered))
+        if looks not in self._class_ids:  # which many unknown words share
+            names = chain.from_iterable(classes_of(*look) for look in looks if look)
+            self._class_ids[looks] = next((self._ids[name] for name in names if name in self._ids), UNK_ID)
+        return self._class_ids[looks]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the words of ids."""
