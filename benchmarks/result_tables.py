@@ -319,5 +319,6 @@ TABLES = {
         },
         ("family", "question", "machine"),
         lambda row: row["question"] != "exact-mbr",
+        {"question": ", ".join, "sentences_a_second": _side_by_side},
     ),
 }
