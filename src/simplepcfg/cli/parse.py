@@ -18,7 +18,6 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.data.inputs import Item
     from simplepcfg.data.trees import SpanTree
-    from simplepcfg.inference.ensembles import Ensemble
     from simplepcfg.inference.labelled_trees import ScoredTree
     from simplepcfg.inference.run import Run
 
@@ -109,17 +108,19 @@ def prepare(request: ParseRequest) -> Answers:
     make_job = partial(Job, request, "parsing", model)
     if model is None:
         return make_job, lambda job: _write_trees(request, job, _baseline_blocks(runs[0], job))
-    parser: Run | Ensemble = model
+    parse: Callable[[Chunk], list[SpanTree]]
+    parse = partial(model.parse_spans, decode=request.decode, labels=request.labels != NO_LABELS)
     if len(runs) > 1:
         from simplepcfg.inference.ensembles import ensemble
 
-        parser = ensemble([model, *runs[1:]], request.device)
+        parse = ensemble([model, *runs[1:]], request.device).parse_spans
     named = _naming(request.labels, model)
 
     def answer(job: Job) -> UnknownWords:
         unknown = UnknownWords(model)
         if request.k is None:
-            _write_trees(request, job, _parsed_blocks(request, job, parser, named, unknown))
+            blocks = ([named(tree) for tree in parse(chunk)] for chunk in _chunks(job, unknown))
+            _write_trees(request, job, blocks)
         else:
             _write_k_best(request, job, model, request.k, named, unknown)
         return unknown
@@ -189,19 +190,6 @@ def _write_k_best(
     remark = "unit: nats (natural log-probability of words and tree), before each tree"
     for trees in with_remark(blocks, remark, request.quiet):
         job.write(trees, lines)
-
-
-def _parsed_blocks(
-    request: ParseRequest, job: Job, parser: "Run | Ensemble", named: "Naming", unknown: UnknownWords
-) -> Iterator[list["SpanTree"]]:
-    from simplepcfg.inference.run import Run
-
-    for chunk in _chunks(job, unknown):
-        if isinstance(parser, Run):
-            trees = parser.parse_spans(chunk, decode=request.decode, labels=request.labels != NO_LABELS)
-            yield [named(tree) for tree in trees]
-        else:
-            yield parser.parse_spans(chunk)
 
 
 def _baseline_blocks(name: str, job: Job) -> Iterator[list["SpanTree"]]:
