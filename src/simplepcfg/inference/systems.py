@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 
 from simplepcfg.data.dependencies import DependencyTree
 from simplepcfg.data.preprocessing import Preprocessing
@@ -15,7 +16,7 @@ from simplepcfg.data.readers import has_dependencies, read_sentences, read_trees
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
-from simplepcfg.evaluation.dependency_treebank import GoldTree, make_treebank, read_gold
+from simplepcfg.evaluation.dependency_treebank import make_treebank, read_gold
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.evaluation import evaluate_sequence_model
@@ -95,23 +96,17 @@ def evaluate_systems(
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
     `ensemble_of` are the folders of the runs that are evaluated together, which must be among those of the systems; all
-    of them by default.
-    Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
-    without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels` the symbols of
-    the runs' most probable trees, and those of predictions, are compared with gold labels. With `raw` the file holds
-    paragraphs, which are split into sentences and words. A CoNLL-U file with heads is a dependency treebank: systems
-    have the recall of its subtrees and the share of brackets that cross one in place of F1.
+    of them by default. Each run's own preprocessing is applied to the file; baselines and predictions take that of the
+    first run. Runs without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels`
+    the symbols of the runs' most probable trees, and those of predictions, are compared with gold labels. With `raw`
+    the file holds paragraphs, which are split into sentences and words. A CoNLL-U file with heads is a dependency
+    treebank: systems have the recall of its subtrees and the share of brackets that cross one in place of F1.
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     folders = _run_folders(systems, predictions, together)
-    compound = _compound_runs(folders) if importance else set()
-    if importance and not compound:
-        raise InputError(f"importance = {importance} but no compound run; log p of the others is exact, leave it out")
     is_text = sniff(file) == "text" and not has_dependencies(file)
     if is_text:
-        if labels:
-            raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
-        _require_trees(systems, predictions, together, file)
+        _require_trees(systems, predictions, together, labels, file)
     elif raw:
         raise InputError(f"--raw is for text but {file} holds trees; leave it out")
     models = {system.file: load_sequence_model(system.file, device) for system in systems if system.file is not None}
@@ -119,11 +114,19 @@ def evaluate_systems(
     common = each[0] if each else Preprocessing()
     if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
         raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
-    treebanks, runs = _Treebanks([] if is_text else read_gold(file), file), _Runs(device, keep=together)
-    items: Sequence[Sentence] = _read_text(file, common, raw, remark) if is_text else treebanks.get(common).original
-    reports: dict[str, EvaluationReport] = {}
+    gold = [] if is_text else read_gold(file)
+
+    @cache
+    def treebank(preprocessing: Preprocessing) -> Treebank:
+        return make_treebank(gold, preprocessing, file)
+
+    items: Sequence[Sentence] = _read_text(file, common, raw, remark) if is_text else treebank(common).original
+    loaded: dict[str, Run] = {}  # only if all are needed at once: one after the other, many large ones fit
+    reports, compound = dict[str, EvaluationReport](), _compound_runs(folders, importance)
     for folder in folders:
-        run, samples = runs.get(folder), importance if folder in compound else 0
+        run, samples = load(folder, device), importance if folder in compound else 0
+        if together:
+            loaded[folder] = run
         if not (is_text or run.has_trees):
             kind = run.config.model.kind
             if together:
@@ -133,8 +136,8 @@ def evaluate_systems(
             if is_text:
                 reports[folder] = run.evaluate(items, folder, importance=samples)
                 continue
-            gold = treebanks.get(run.preprocessing)
-            reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples, labels=labels)
+            own = treebank(run.preprocessing)
+            reports[folder] = run.evaluate_treebank(own, folder, decode=decode, importance=samples, labels=labels)
             if labels and reports[folder].labels is None and run.has_trees:
                 remark(f"{folder}: its most probable trees have no symbols to compare with gold labels")
     columns = []
@@ -143,16 +146,17 @@ def evaluate_systems(
         if system.file is not None:
             of_system = (evaluate_sequence_model(models[system.file], items, system.name),)
         elif not of_system:
-            of_system = (treebanks.get(common).baseline(system.name),)
+            of_system = (treebank(common).baseline(system.name),)
         columns.append(Column(system.name, of_system, system.grouped))
     if together:
         from simplepcfg.inference.ensembles import Ensemble
 
-        members = [runs.get(folder) for folder in ensemble_of or folders]
-        columns.append(_alone(Ensemble(members).evaluate_treebank(treebanks.get(common))))
+        group = Ensemble([loaded[folder] for folder in ensemble_of or folders])
+        columns.append(_alone(group.evaluate_treebank(treebank(common))))
     for path in predictions:
-        guesses = list(treebanks.trees() if path == file else read_trees(path))  # A pipe cannot be read twice.
-        columns.append(_alone(_evaluate_predictions(path, guesses, treebanks.get(common), file, labels, remark)))
+        same = [item.tree if isinstance(item, DependencyTree) else item for item in gold]  # a pipe is read once
+        guesses = same if path == file else list(read_trees(path))
+        columns.append(_alone(_evaluate_predictions(path, guesses, treebank(common), file, labels, remark)))
     return columns
 
 
@@ -174,8 +178,12 @@ def _run_folders(systems: Sequence[System], predictions: Sequence[str], together
     return folders
 
 
-def _compound_runs(folders: Sequence[str]) -> set[str]:
-    return {folder for folder in folders if isinstance(_config(folder).model, CompoundConfig)}
+def _compound_runs(folders: Sequence[str], importance: int) -> set[str]:
+    """Return the runs whose log p is sampled. Raises InputError if that is asked for and there are none."""
+    compound = {folder for folder in folders if importance and isinstance(_config(folder).model, CompoundConfig)}
+    if importance and not compound:
+        raise InputError(f"importance = {importance} but no compound run; log p of the others is exact, leave it out")
+    return compound
 
 
 def _read_text(file: str, preprocessing: Preprocessing, raw: bool, remark: Remark) -> list[list[str]]:
@@ -208,38 +216,6 @@ def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
     return named
 
 
-class _Runs:
-    """Loads runs one after the other, so that many large ones fit; keeps them only if all are needed at once."""
-
-    def __init__(self, device: str, keep: bool) -> None:
-        self._device, self._keep = device, keep
-        self._loaded: dict[str, Run] = {}
-
-    def get(self, folder: str) -> Run:
-        if folder in self._loaded:
-            return self._loaded[folder]
-        run = load(folder, self._device)
-        if self._keep:
-            self._loaded[folder] = run
-        return run
-
-
-class _Treebanks:
-    """Gold trees by preprocessing, each preprocessed once."""
-
-    def __init__(self, gold: Sequence[GoldTree], source: str) -> None:
-        self._gold, self._source = gold, source
-        self._prepared: dict[Preprocessing, Treebank] = {}
-
-    def trees(self) -> Iterator[SpanTree]:
-        return (item.tree if isinstance(item, DependencyTree) else item for item in self._gold)
-
-    def get(self, preprocessing: Preprocessing) -> Treebank:
-        if preprocessing not in self._prepared:
-            self._prepared[preprocessing] = make_treebank(self._gold, preprocessing, self._source)
-        return self._prepared[preprocessing]
-
-
 @contextmanager
 def _naming(folder: str) -> Iterator[None]:
     """Add the run's folder to errors inside the context."""
@@ -263,7 +239,11 @@ def _config(folder: str) -> RunConfig:
     return RunFolder(run_directory(folder)).read_config()
 
 
-def _require_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:
+def _require_trees(
+    systems: Iterable[System], predictions: Sequence[str], together: bool, labels: bool, file: str
+) -> None:
+    if labels:
+        raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
     if together:
         raise InputError(f"an ensemble needs gold trees but {file} is plain text; leave it out")
     baselines = [system.name for system in systems if not system.folders and system.file is None]
