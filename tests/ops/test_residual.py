@@ -1,4 +1,4 @@
-"""Residual networks over one table: every path against plain autograd."""
+"""Residual networks over one table: every path against plain autograd, and the kernel of the ReLU's backward."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 
 from finite_differences import check_second_derivatives
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural import residual, residual_networks
+from simplepcfg.ops.neural import residual, residual_fused, residual_networks
 from simplepcfg.ops.neural.naive import naive_residual_network
 
 # Rows of the table, networks' rows, their blocks (0: a residual layer), their width.
@@ -15,7 +15,7 @@ CASES = [
     (70, [(0, 30), (0, 70), (0, 70), (30, 70)], [0, 0, 0, 2], 16),  # as in an SN-PCFG
     (19, [(0, 5), (0, 19), (0, 19), (5, 19)], [2, 1, 0, 2], 16),
     (140, [(0, 70), (70, 140)], [1, 2], 33),
-    (70, [(0, 64), (6, 70), (0, 64), (0, 70), (0, 70), (0, 64), (0, 70)], [1, 1, 1, 2, 2, 1, 2], 16),
+    (70, [(0, 64), (6, 70), (0, 64), (0, 70), (0, 70), (0, 64), (0, 70)], [1, 1, 1, 2, 2, 1, 2], 16),  # groups
 ]
 Case = tuple[int, list[tuple[int, int]], list[int], int]
 
@@ -135,6 +135,32 @@ def test_a_network_whose_output_is_unused_gets_no_gradient(path: object) -> None
                 torch.testing.assert_close(one, two)
             else:
                 assert one is None
+
+
+def test_groups_share_rows_and_shapes() -> None:
+    _, rows, _, _ = CASES[4]
+    groups = residual_fused.group_networks(rows, inputs_of(CASES[4])[1])
+    assert [group.members for group in groups] == [(0, 2, 5), (1,), (3, 4, 6)]
+
+
+def test_layers_share_rows_but_no_group_with_blocks() -> None:
+    groups = residual_fused.group_networks(CASES[1][1], inputs_of(CASES[1])[1])
+    assert [(group.members, group.blocks, group.layer) for group in groups] == [
+        ((0,), 0, True),
+        ((1, 2), 0, True),
+        ((3,), 2, False),
+    ]
+
+
+def test_rows_split_where_weights_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residual_fused, "LEAST_SPLIT_ROWS", 4)
+    generator = torch.Generator().manual_seed(0)
+    for batch, rows in ((1, 64), (3, 48), (1, 7), (70, 16)):
+        by, of = (torch.randn(batch, rows, width, generator=generator).bfloat16() for width in (5, 130))
+        found = residual_fused._SummedProducts.of(by, of)
+        found.make()
+        assert found.out.dtype == torch.float32
+        torch.testing.assert_close(found.out, by.float().mT @ of.float())
 
 
 def test_differentiable_twice() -> None:

@@ -6,14 +6,12 @@ A network has one of two forms, depending on the number of its weights:
 - a residual network, y = W x + b and then for each block y ← y + ReLU(V ReLU(U y + p) + q), has W, b, then U, p, V, q
   for each block.
 
-In bfloat16 on a GPU both passes are hand-written, with weight gradients in float32. Otherwise the backward pass
-computes the forward pass again, under autograd, because autograd alone would not multiply backwards in the given
-precision.
+In bfloat16 on a GPU both passes are hand-written; see ``residual_fused.py``. Otherwise the backward pass computes the
+forward pass again, under autograd, because autograd alone would not multiply backwards in the given precision.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -21,9 +19,8 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_residual_network
-from simplepcfg.ops.products import add_mm_wide, check_precision, matrix_mode, mm_wide, runs_fused
-
-Rows = tuple[int, int]
+from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, split_by
+from simplepcfg.ops.products import check_precision, matrix_mode, runs_fused
 
 
 def residual_networks(
@@ -64,7 +61,7 @@ class _ResidualNetworks(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         with matrix_mode(precision, table.device):
             if fused:
-                outputs, saved = _narrow_forward(table, rows, counts, flat)
+                outputs, saved = fused_forward(table, rows, split_by(flat, counts))
             else:
                 outputs, saved = list(_naive(rows, counts, table.detach(), *(each.detach() for each in flat))), []
         ctx.save_for_backward(table, *flat, *saved)
@@ -79,7 +76,8 @@ class _ResidualNetworks(torch.autograd.Function):
         given, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         if fused and not torch.is_grad_enabled():
             with matrix_mode(precision, saved[0].device):
-                by_table, flat = _narrow_backward(saved, rows, counts, grads)
+                by_table, by_weights = fused_backward(saved, rows, counts, grads)
+            flat = [tensor for each in by_weights for tensor in each]
             by_flat = [None if one is None else one.to(two.dtype) for one, two in zip(flat, given[1:], strict=True)]
             return by_table.to(given[0].dtype), None, None, None, None, *by_flat
         needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[5:]]
@@ -91,83 +89,3 @@ class _ResidualNetworks(torch.autograd.Function):
 def _naive(rows: Sequence[Rows], counts: Sequence[int], table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
     parts = zip(rows, split_by(flat, counts), strict=True)
     return tuple(naive_residual_network(table[start:stop], weights) for (start, stop), weights in parts)
-
-
-def split_by(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[Sequence[Tensor]]:
-    """Split a list into consecutive parts of these lengths."""
-    ends = list(accumulate(counts))
-    return [tensors[end - count : end] for end, count in zip(ends, counts, strict=True)]
-
-
-def _narrow_forward(
-    table: Tensor, rows: Sequence[Rows], counts: Sequence[int], flat: Sequence[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the outputs in bfloat16, and for backward the table, all weights and the activations of each network."""
-    given = [tensor.detach() for tensor in (table, *flat)]
-    narrow = [torch.empty(tensor.shape, dtype=torch.bfloat16, device=table.device) for tensor in given]
-    torch._foreach_copy_(narrow, given)  # one launch for all
-    outputs, kept = [], []
-    for (start, stop), (matrix, bias, *blocks) in zip(rows, split_by(narrow[1:], counts), strict=True):
-        x = narrow[0][start:stop]
-        if not blocks:
-            kept.append(torch._addmm_activation(bias, x, matrix.T))  # product, bias and ReLU in one kernel
-            outputs.append(x + kept[-1])
-            continue
-        y = torch.addmm(bias, x, matrix.T)
-        for inner, inner_bias, outer, outer_bias in _by_fours(blocks):
-            middle = torch._addmm_activation(inner_bias, y, inner.T)
-            last = torch._addmm_activation(outer_bias, middle, outer.T)
-            kept += [y, middle, last]
-            y = y + last
-        outputs.append(y)
-    return outputs, [*narrow, *kept]
-
-
-def _narrow_backward(
-    saved: Sequence[Tensor], rows: Sequence[Rows], counts: Sequence[int], grads: Sequence[Tensor | None]
-) -> tuple[Tensor, list[Tensor | None]]:
-    """Return float32 gradients of the table and of the weights; None for a network whose output has no gradient."""
-    table, start = saved[0], 1 + sum(counts)
-    # One activation of a layer, and three of each block.
-    activations = split_by(saved[start:], [1 if count == 2 else 3 * (count - 2) // 4 for count in counts])
-    by_table = torch.zeros_like(table, dtype=torch.float32)
-    by_weights: list[Tensor | None] = []
-    for part, weights, kept, grad in zip(rows, split_by(saved[1:start], counts), activations, grads, strict=True):
-        if grad is None:
-            by_weights += [None] * len(weights)
-            continue
-        x, into = table[slice(*part)], by_table[slice(*part)]
-        grad, by_blocks = _blocks_backward(weights[2:], kept, grad.contiguous())
-        if len(weights) == 2:
-            into += grad  # the residual connection passes the gradient on unchanged
-            grad = _relu_backward(grad, kept[0])
-        add_mm_wide(into, grad, weights[0])
-        by_weights += [*_layer_gradients(grad, x), *by_blocks]
-    return by_table, by_weights
-
-
-def _blocks_backward(weights: Sequence[Tensor], kept: Sequence[Tensor], grad: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Return the gradient of the first block's input, and those of the weights of all blocks."""
-    by_blocks: list[Tensor] = []
-    for block, (inner, _, outer, _) in reversed(list(enumerate(_by_fours(weights)))):
-        y, middle, last = kept[3 * block : 3 * block + 3]
-        by_last = _relu_backward(grad, last)
-        by_middle = _relu_backward(torch.mm(by_last, outer), middle)
-        by_blocks = [*_layer_gradients(by_middle, y), *_layer_gradients(by_last, middle), *by_blocks]
-        grad = torch.addmm(grad, by_middle, inner)
-    return grad, by_blocks
-
-
-def _by_fours(weights: Sequence[Tensor]) -> list[Sequence[Tensor]]:
-    return split_by(weights, [4] * (len(weights) // 4))
-
-
-def _relu_backward(grad: Tensor, activation: Tensor) -> Tensor:
-    gradient: Tensor = torch.ops.aten.threshold_backward(grad, activation, 0)
-    return gradient
-
-
-def _layer_gradients(by_output: Tensor, inputs: Tensor) -> list[Tensor]:
-    """Return the float32 gradients of a linear layer's matrix and bias."""
-    matrix = torch.empty(by_output.shape[1], inputs.shape[1], dtype=torch.float32, device=inputs.device)
-    return [mm_wide(by_output.T, inputs, matrix), by_output.sum(0, dtype=torch.float32)]
