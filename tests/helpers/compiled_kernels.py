@@ -21,7 +21,7 @@ from triton.runtime.jit import KernelInterface
 from simplepcfg.ops.arguments import InsideArguments, Needs, check_arguments
 from simplepcfg.ops.inside import packed_chart
 from simplepcfg.ops.inside.padded_chart import make_padded_chart
-from simplepcfg.ops.neural import emissions
+from simplepcfg.ops.neural import batch_words, emissions
 from simplepcfg.ops.viterbi.fused import FusedViterbiChart
 
 
@@ -85,6 +85,12 @@ def compile_emissions() -> None:
         rows = torch.zeros(2, 7, dtype=torch.int64) if own else torch.zeros(14, dtype=torch.int64)
         found = emissions._EmissionLogProbabilities.apply(features, embeddings, rows, "bf16", True, True)
         torch.autograd.grad(found.sum(), (features, embeddings))
+        # On a CPU the backward pass does without these.
+        links, sums = batch_words.word_links(rows), torch.zeros((*rows.shape[:-1], 40))
+        batch_words.by_linked_words(links, found.detach(), found.detach(), sums, sums, 0.1, torch.bfloat16)
+    batch_words.add_occurrences(
+        torch.zeros(90, 64), torch.zeros(14, 64), rows.flatten(), batch_words.word_links(rows.flatten())
+    )
 
 
 if __name__ == "__main__":

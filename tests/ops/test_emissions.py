@@ -214,14 +214,16 @@ def test_no_probability_above_one(own: bool) -> None:
 
 @pytest.mark.parametrize("rounding", [0.0, 2.0**-4])
 def test_gradients_of_word_logits(rounding: float) -> None:
-    """A probability that may be 1 but for rounding is taken for 1."""
+    """The kernel computes what torch does; a probability that may be 1 but for rounding is taken for 1."""
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 9, (2, 50), generator=generator)
     grad, log_probabilities = torch.randn(2, 2, 50, 130, generator=generator)
     log_probabilities = -log_probabilities.abs()
     log_sums, by_log_sums = torch.randn(2, 2, 130, generator=generator)
     given = (grad, log_probabilities, 9 * log_sums, by_log_sums, rounding, torch.float32)
+    found = batch_words.by_linked_words(batch_words.word_links(rows), *given)
     expected = batch_words.by_word_logits(rows, 9, *given)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     places = (rows[0] == rows[0, 0]).nonzero()[:, 0]
     assert float(expected[0, places[1:]].abs().max()) == 0.0
     probabilities = log_probabilities[0, 0].exp()
@@ -239,6 +241,21 @@ def test_not_a_number_stays_one() -> None:
     found = fused_emissions(features, embeddings, torch.arange(4))
     assert bool(found[:, 2].isnan().all())
     assert bool(found[:, [0, 1, 3, 4]].isfinite().all())
+
+
+def test_occurrences_are_summed_in_order() -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(0, 9, (131,), generator=generator)
+    rows[torch.rand(131, generator=generator) < 0.5] = 4
+    by_occurrence = torch.randn(131, 130, generator=generator)
+    total = torch.randn(12, 130, generator=generator)
+    truth = total.double().index_add(0, rows, by_occurrence.double())
+    first, second = total.clone(), total.clone()
+    for mine in (first, second):
+        batch_words.add_occurrences(mine, by_occurrence, rows, batch_words.word_links(rows))
+    assert torch.equal(first, second)
+    torch.testing.assert_close(first.double(), truth, rtol=1e-5, atol=1e-5)
+    assert torch.equal(first[9:], total[9:])
 
 
 @pytest.mark.parametrize("path", [fused_emissions, emission_log_probabilities])

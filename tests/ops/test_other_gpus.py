@@ -14,7 +14,16 @@ SOURCE = Path(simplepcfg.__file__).parent.parent
 # Shared memory that one block may use, in bytes, by compute capability: A100, RTX 30, RTX 40, H100.
 SHARED_MEMORY = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024}
 VITERBI = {"max_plus_kernel", "split_maxima_kernel", "descend_kernel"}
-EMISSIONS = {"exponentials_kernel", "recompute_rows_kernel", "finish_rows_kernel"}
+EMISSIONS = {
+    "exponentials_kernel",
+    "recompute_rows_kernel",
+    "finish_rows_kernel",
+    "word_links_kernel",
+    "word_log_probabilities_kernel",
+    "word_logit_gradients_kernel",
+    "add_occurrences_kernel",
+    "scale_rows_kernel",
+}
 INSIDE = {
     "words_kernel",
     "inside_split_fwd_kernel",

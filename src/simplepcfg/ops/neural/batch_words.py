@@ -1,8 +1,16 @@
-"""The words of a batch in the emissions: their log-probabilities, and the gradients of their logits and embeddings."""
+"""The words of a batch in the emissions: their log-probabilities, and the gradients of their logits and embeddings.
+
+A word may occur at several positions. On a GPU its positions are linked, so that sums over them have a fixed order.
+"""
 
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.products import power_of_two
+
+# Positions that are looked through at once, and columns of a matrix of words that a program sums.
+POSITIONS_AT_ONCE = 256
+COLUMNS_AT_ONCE = 1024
 # With fused kernels a word's log-probability is the difference of its logit and the normaliser, two products that sum
 # in different orders. They differ by rounding errors, at most about 2⁻¹⁷ of their size: two sums of 512 products, 16 at
 # a time, each rounded to 24 bits. Where a preterminal is certain of its word nothing else is left. Where the difference
@@ -28,6 +36,18 @@ def clear_words(exponentials: Tensor, rows: Tensor, part: slice, tags: int) -> N
     exponentials.scatter_(1, rows.expand(len(exponentials), -1), 0.0)
 
 
+def normalise_words(logits: Tensor, log_sums: Tensor, exponentials: Tensor | None, rows: Tensor) -> None:
+    """Turn the logits of a batch's words into log-probabilities of at most 0; clear ``exponentials``, if given."""
+    from simplepcfg.ops.neural.word_kernels import word_log_probabilities_kernel
+
+    words, tags = logits.shape[-2:]
+    block = _columns(tags)
+    word_log_probabilities_kernel[(words, -(-tags // block), logits.shape[:-2].numel())](
+        logits, log_sums, logits if exponentials is None else exponentials, rows, words, tags,
+        0 if exponentials is None else exponentials.stride(0), CLEARS=exponentials is not None, BLOCK=block,
+    )  # fmt: skip
+
+
 def by_word_logits(
     rows: Tensor,
     vocabulary: int,
@@ -50,15 +70,52 @@ def by_word_logits(
     first = firsts.scatter_reduce_(-1, rows, positions, "amin").gather(-1, rows)
     offsets = torch.arange(0, rows.numel(), rows.shape[-1], device=rows.device).view(*rows.shape[:-1], 1)
     sums = torch.zeros_like(grad, memory_format=torch.contiguous_format)
-    add_in_order(sums.flatten(0, -2), (first + offsets).flatten(), grad.flatten(0, -2))
+    sums.flatten(0, -2).index_add_(0, (first + offsets).flatten(), grad.flatten(0, -2))
     is_certain = log_probabilities >= -rounding * (4 + log_sums.abs().unsqueeze(-2))
     sums.addcmul_(log_probabilities.masked_fill(is_certain, 0.0).exp(), by_log_sums.unsqueeze(-2))
     return sums.mul_((first == positions).unsqueeze(-1)).to(kind)
 
 
-def add_in_order(total: Tensor, rows: Tensor, values: Tensor) -> None:
-    """Add values[i] to total[rows[i]] for every i; on a GPU ``index_add_`` would add in no fixed order."""
-    if total.is_cuda:
-        total.index_put_((rows,), values, accumulate=True)  # sorts
-    else:
-        total.index_add_(0, rows, values)
+def by_linked_words(
+    links: tuple[Tensor, Tensor],
+    grad: Tensor,
+    log_probabilities: Tensor,
+    log_sums: Tensor,
+    by_log_sums: Tensor,
+    rounding: float,
+    kind: torch.dtype,
+) -> Tensor:
+    """Compute the same as ``by_word_logits`` by a kernel, which sums in a fixed order."""
+    from simplepcfg.ops.neural.word_kernels import word_logit_gradients_kernel
+
+    words, tags = grad.shape[-2:]
+    block = _columns(tags)
+    out = torch.empty_like(grad, dtype=kind, memory_format=torch.contiguous_format)
+    word_logit_gradients_kernel[(words, -(-tags // block), grad.shape[:-2].numel())](
+        grad.contiguous(), log_probabilities, log_sums, by_log_sums, *links, out, words, tags,
+        ROUNDING=rounding, BLOCK=block,
+    )  # fmt: skip
+    return out
+
+
+def word_links(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return whether each position is the first of its word, and the next position of the word, as int32."""
+    from simplepcfg.ops.neural.word_kernels import word_links_kernel
+
+    words = rows.shape[-1]
+    firsts, links = torch.empty((2, *rows.shape), dtype=torch.int32, device=rows.device)
+    word_links_kernel[(words, rows.shape[:-1].numel())](rows, firsts, links, words, BLOCK=POSITIONS_AT_ONCE)
+    return firsts, links
+
+
+def _columns(count: int) -> int:
+    return min(COLUMNS_AT_ONCE, power_of_two(count))
+
+
+def add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, links: tuple[Tensor, Tensor]) -> None:
+    """Add by_occurrence[i] to total[rows[i]] for every position i, in the order of the ``links`` of ``rows``."""
+    from simplepcfg.ops.neural.word_kernels import add_occurrences_kernel
+
+    words, width = by_occurrence.shape
+    block = _columns(width)
+    add_occurrences_kernel[(words, -(-width // block))](total, by_occurrence, rows, *links, words, width, BLOCK=block)

@@ -8,7 +8,17 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autograd_context import Context, differentiable_gradients, requires_graph
-from simplepcfg.ops.neural.batch_words import ROUNDING, add_in_order, by_word_logits, clear_words, columns_left_out
+from simplepcfg.ops.backends import has_triton
+from simplepcfg.ops.neural.batch_words import (
+    ROUNDING,
+    add_occurrences,
+    by_linked_words,
+    by_word_logits,
+    clear_words,
+    columns_left_out,
+    normalise_words,
+    word_links,
+)
 from simplepcfg.ops.neural.exponentials import exponentials_of_product
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 from simplepcfg.ops.neural.softmax import softmax_of_product
@@ -18,6 +28,7 @@ from simplepcfg.ops.products import (
     check_precision,
     matrix_mode,
     mm_wide,
+    power_of_two,
     row_parts,
     runs_fused,
     wide_type,
@@ -113,11 +124,11 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         picked = saved.embeddings.index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
         if fused:
             mm_wide(picked, saved.features.view(features.shape).transpose(-1, -2), logits)
-        logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
-        if fused:
-            logits.clamp_(max=0.0)
-        if saved.exponentials is not None and left_out is None:
-            clear_words(saved.exponentials, rows, slice(0, len(saved.exponentials)), features.shape[-2])
+            normalise_words(logits, log_sums, saved.exponentials if left_out is None else None, rows)
+        else:
+            logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
+            if saved.exponentials is not None:
+                clear_words(saved.exponentials, rows, slice(0, len(saved.exponentials)), features.shape[-2])
         ctx.save_for_backward(features, embeddings, rows, logits, log_sums, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
         return logits
@@ -136,7 +147,9 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         by_log_sums = grads[0].sum(-2).neg_()  # one number for each row of the features
         rounding = ROUNDING if ctx.fused else 0.0
         given = (grads[0], log_probabilities, log_sums.view(by_log_sums.shape), by_log_sums, rounding, picked.dtype)
-        narrow = by_word_logits(rows, len(embeddings), *given)
+        # By kernels on a GPU, where index_add_ sums in no fixed order.
+        links = word_links(rows) if features.is_cuda and has_triton() else None
+        narrow = by_word_logits(rows, len(embeddings), *given) if links is None else by_linked_words(links, *given)
         expected, scales, by_embeddings = _gradients(
             _Normalised(*saved), by_log_sums.flatten(), ctx.precision, ctx.fused, rows
         )
@@ -146,8 +159,12 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             mm_wide(narrow.transpose(-1, -2), picked, by_features)
             mm_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
-        torch.addcmul(by_features.view_as(expected), expected, scales.unsqueeze(-1), out=result.view_as(expected))
-        add_in_order(by_embeddings, rows.flatten(), by_rows.flatten(0, -2))
+        _scale_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
+        flat, by_rows = rows.flatten(), by_rows.flatten(0, -2)
+        if links is None:
+            by_embeddings.index_add_(0, flat, by_rows)
+        else:  # sentences with features of their own share the embeddings
+            add_occurrences(by_embeddings, by_rows, flat, links if rows.dim() == 1 else word_links(flat))
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
@@ -238,12 +255,27 @@ def _gradients(
             if kept is None and rows is not None and left_out is None:
                 clear_words(exponentials, rows, part, tags // len(rows) if rows.dim() == 2 else tags)
             mm_wide(exponentials, embeddings, sums[part])
-            weighted = torch.mul(features[part], scales[part].unsqueeze(-1), out=torch.empty_like(features[part]))
+            weighted = _scale_rows(features[part], scales[part], torch.empty_like(features[part]), fused)
             if part.start:
                 add_mm_wide(by_embeddings, exponentials.T, weighted)
             else:
                 mm_wide(exponentials.T, weighted, by_embeddings)
     return sums, scales, by_embeddings
+
+
+def _scale_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: Tensor | None = None) -> Tensor:
+    """Compute scales[i] · rows[i] (+ added[i]) into ``out``, in float32 or wider; ``out`` may be narrower."""
+    if not fused:
+        column = scales.unsqueeze(-1)
+        return torch.mul(rows, column, out=out) if added is None else torch.addcmul(added, rows, column, out=out)
+    from simplepcfg.ops.neural.word_kernels import scale_rows_kernel
+
+    count, width = rows.shape
+    scale_rows_kernel[(count,)](
+        rows, scales, rows if added is None else added, out, width,
+        HAS_ADDED=added is not None, BLOCK=min(1024, power_of_two(width)), num_warps=2,
+    )  # fmt: skip
+    return out
 
 
 def _check(features: Tensor, embeddings: Tensor, precision: str | None) -> None:
