@@ -29,6 +29,7 @@ LONGEST = (
     "training/test_seeds.py",
     "cli/test_cli_distil.py",
     "cli/test_bad_input.py",
+    "ops/test_graphs_in_place.py",
     "cli/test_faults.py",
     "cli/test_start.py",
     "test_notebooks.py",

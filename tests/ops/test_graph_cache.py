@@ -47,7 +47,7 @@ def test_memory_is_bounded() -> None:
     assert [use(held, name, 6) for name in "aabb"] == [False, True, False, True]
     assert held.keys == [("b",)]
     assert [use(held, "c", 11) for _ in range(3)] == [False] * 3  # larger than all
-    assert ("b",) in held.keys
+    assert held.has(("b",))
 
 
 def test_what_is_in_use_is_not_evicted() -> None:

@@ -290,6 +290,7 @@ def test_memory_and_clearing() -> None:
 
 @pytest.mark.parametrize("moves", [False, True])
 def test_large_rules(moves: bool) -> None:
+    """Rules that are the halves of one tensor are read where they are, and copied if they are elsewhere each time."""
     emissions, root, left, right = inputs(0, states=1500, tags=1600, rules=torch.bfloat16)
     several = [torch.cat([left, right]).detach().roll(k, 0) for k in range(4)]
     for k in range(5):
@@ -303,7 +304,7 @@ def test_large_rules(moves: bool) -> None:
 
 
 def test_allocated_memory() -> None:
-    """A replayed call has the rules and the emissions once more than a launched one, in the buffers of its graph.
+    """A replayed call has little more memory allocated than a launched one, graphs and their buffers included.
 
     What the allocator reserves beyond that depends on which of its segments earlier calls have left half full.
     """
@@ -323,7 +324,7 @@ def test_allocated_memory() -> None:
         torch.cuda.synchronize()
         allocated[name] = torch.cuda.max_memory_allocated() - before
     assert current().has_replayed
-    assert allocated["replayed"] <= 1.3 * allocated["launched"] + 150e6, allocated
+    assert allocated["replayed"] <= 1.1 * allocated["launched"] + 150e6, allocated
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

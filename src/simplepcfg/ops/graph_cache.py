@@ -67,6 +67,10 @@ class GraphCache(Generic[Entry]):
         """Number of entries."""
         return sum(map(len, list(self._entries.values())))
 
+    def has(self, key: Key) -> bool:
+        """Return whether there is an entry of this shape."""
+        return key in self._entries
+
     def ready(self, key: Key) -> Entry | None:
         """Return an entry of a shape whose buffers are free, if there is one."""
         for entry in self._entries.get(key, ()):

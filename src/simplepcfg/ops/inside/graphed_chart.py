@@ -15,7 +15,7 @@ from simplepcfg.ops.arguments import InsideArguments, Needs
 from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.capture import Launch
 from simplepcfg.ops.graphs import DeviceGraphs
-from simplepcfg.ops.inside.packed_chart import PackedChart
+from simplepcfg.ops.inside.packed_chart import PackedChart, are_stacked, view_stacked
 from simplepcfg.ops.inside.padded_chart import PaddedChart, is_launch_bound, is_worth_padding, make_padded_chart
 from simplepcfg.ops.scales import precision_of
 
@@ -26,6 +26,8 @@ Kind = tuple[bool, bool, bool]
 # Gradients of rules of up to this many bytes are computed by the graph and copied, which takes the host less time than
 # launching their products. Larger ones are computed after the graph, straight into the tensor that is returned.
 SMALL_RULES = 64 * 2**20
+# Rules of at least this many bytes are read where they are if their addresses recur.
+LARGE_RULES = 16 * 2**20
 
 
 class GraphedChart:
@@ -36,15 +38,20 @@ class GraphedChart:
 
     What the graphs themselves allocate, such as the derivatives of all rows, is shared with the graphs of other charts.
     It is only valid until the next replay of any of them, so results are copied, or computed from it, at once.
+
+    With ``in_place`` the graphs read the rules where they are. Every call must then have rules at the addresses of the
+    first one. They belong to the caller and are referred to from ``load`` until ``release_rules`` only.
     """
 
-    def __init__(self, arguments: InsideArguments) -> None:
+    def __init__(self, arguments: InsideArguments, in_place: bool = False) -> None:
         self.holder: Callable[[], object] = lambda: None
-        self.bytes = graph_bytes(arguments)
+        self.bytes = graph_bytes(arguments, in_place)
         left = arguments.left
         *batch, nonterminals, symbols = left.shape
-        rules = torch.zeros(*batch, 2 * nonterminals, symbols, dtype=precision_of(arguments).stored, device=left.device)
-        self._sides = list(rules.chunk(2, -2))
+        # A tensor on the device "meta" has no memory.
+        place = torch.device("meta") if in_place else left.device
+        rules = torch.zeros(*batch, 2 * nonterminals, symbols, dtype=precision_of(arguments).stored, device=place)
+        self._in_place, self._own_rules, self._sides = in_place, rules, list(rules.chunk(2, -2))
         bonus = arguments.span_bonus
         # A chart is made of these before the first batch is copied.
         static = InsideArguments(
@@ -80,6 +87,19 @@ class GraphedChart:
         """Whether no backward pass may follow that reads the chart."""
         return self.holder() is None
 
+    @property
+    def rules(self) -> Tensor:
+        """The rules that the chart reads, [(B,) 2N, N + P]."""
+        return self._chart.rules
+
+    @rules.setter
+    def rules(self, rules: Tensor) -> None:
+        self._chart.rules = rules
+
+    def release_rules(self) -> None:
+        """Refer no longer to rules of the caller."""
+        self._chart.rules = self._own_rules
+
     def load(self, arguments: InsideArguments) -> None:
         """Copy the inputs of a batch of this shape into the buffers."""
         given = [arguments.log_emissions, arguments.root]
@@ -87,7 +107,10 @@ class GraphedChart:
             given.append(arguments.span_bonus)
         with torch.no_grad():
             torch._foreach_copy_(self._copied, given)  # one launch for all
-            torch._foreach_copy_(self._sides, [arguments.left, arguments.right])
+            if not self._in_place:
+                torch._foreach_copy_(self._sides, [arguments.left, arguments.right])
+        if self._in_place:
+            self.rules = view_stacked(arguments.left)
         if isinstance(self._chart, PaddedChart):
             assert arguments.lengths is not None
             self._chart.set_lengths(arguments.lengths)
@@ -162,13 +185,13 @@ class GraphedChart:
             return self._chart.backward(grad, needs, marginals)
 
 
-def graph_bytes(arguments: InsideArguments) -> int:
+def graph_bytes(arguments: InsideArguments, in_place: bool = False) -> int:
     """Estimate the memory that a graphed chart of this shape holds, from the sizes of its largest tensors.
 
     A call that is launched kernel by kernel needs β, η and ζ, their derivatives and the gradient of the rules. A
-    replayed one needs the same, and the emissions and the rules once more. With 16 sentences of 40 words, N = 4096 and
-    P = 8192 in bfloat16 these are 323 + 323 + 201 MB, + 21 MB and + 201 MB: 1.26 times as much. Workspaces of cuBLAS
-    for two more streams come on top.
+    replayed one needs the same, the emissions once more and, unless they are read in place, the rules once more. With
+    16 sentences of 40 words, N = 4096 and P = 8192 in bfloat16 these are 323 + 323 + 201 MB, + 21 MB and + 201 MB:
+    1.03 times as much in place, and 1.26 times otherwise. Workspaces of cuBLAS for two more streams come on top.
 
     The gradient is counted here if the graph computes it. Otherwise it belongs to the caller.
     """
@@ -178,9 +201,21 @@ def graph_bytes(arguments: InsideArguments) -> int:
     charts = 6 * nonterminals * rows * stored  # β, η, ζ and their derivatives
     passed_on = 2 * nonterminals * batch * n * work  # sums that a pair of widths passes on
     words = batch * n * preterminals * (arguments.log_emissions.element_size() + stored)
-    rules = (arguments.left.numel() + arguments.right.numel()) * stored
+    rules = 0 if in_place else (arguments.left.numel() + arguments.right.numel()) * stored
     gradients = words + _rule_bytes(arguments) if _has_small_rules(arguments) else 0
     return charts + passed_on + words + rules + gradients
+
+
+def place_of_rules(arguments: InsideArguments) -> tuple[int, int] | None:
+    """Return the addresses of the rules if a graph can read them there; None if it has to copy them.
+
+    It can if left and right are the two halves of a tensor of the right dtype. Small rules are always copied, so that
+    one graph serves them wherever they are.
+    """
+    left, right = arguments.left, arguments.right
+    if _rule_bytes(arguments) < LARGE_RULES or not are_stacked(left, right, precision_of(arguments).stored):
+        return None
+    return left.data_ptr(), right.data_ptr()
 
 
 def _rule_bytes(arguments: InsideArguments) -> int:
@@ -209,21 +244,25 @@ class Lease:
     """The chart of one forward pass, which has a graphed chart to itself for as long as this object lives."""
 
     def __init__(self, graphs: DeviceGraphs, chart: GraphedChart) -> None:
-        self._graphs, self._chart = graphs, chart
+        self._graphs, self._chart, self._rules = graphs, chart, chart.rules
         chart.hold(self)
 
     def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
         graphs, chart = self._graphs, self._chart
         kind = (needs.words, needs.rules, marginals is not None)
         with graphs.lock:
-            if graphs.is_captured_outside:
-                return chart.backward_without_graph(grad, needs, marginals)
-            replays = chart.has_backward(kind) or graphs.extend(
-                lambda: chart.run_backward(kind), lambda capture: chart.capture_backward(kind, capture), chart.bytes
-            )
-            run = chart.backward if replays else chart.backward_without_graph
-            with graphs.in_order:
-                return run(grad, needs, marginals)
+            chart.rules = self._rules
+            try:
+                if graphs.is_captured_outside:
+                    return chart.backward_without_graph(grad, needs, marginals)
+                replays = chart.has_backward(kind) or graphs.extend(
+                    lambda: chart.run_backward(kind), lambda capture: chart.capture_backward(kind, capture), chart.bytes
+                )
+                run = chart.backward if replays else chart.backward_without_graph
+                with graphs.in_order:
+                    return run(grad, needs, marginals)
+            finally:
+                chart.release_rules()
 
 
 def replayed_forward(
@@ -240,7 +279,9 @@ def replayed_forward(
             chart.load(arguments)
             log_z = chart.forward()
         graphs.has_replayed = True
-        return log_z, Lease(graphs, chart) if save else None
+        lease = Lease(graphs, chart) if save else None
+        chart.release_rules()
+        return log_z, lease
 
 
 def _find_chart(graphs: DeviceGraphs, arguments: InsideArguments) -> GraphedChart | None:
@@ -249,10 +290,24 @@ def _find_chart(graphs: DeviceGraphs, arguments: InsideArguments) -> GraphedChar
     if arguments.lengths is not None and not uses_graph(graphs, arguments):
         return None
     shape = graph_key(arguments)
-    chart: GraphedChart | None = graphs.ready(shape)
-    if chart is not None or (arguments.lengths is None and not uses_graph(graphs, arguments)):
+    place = place_of_rules(arguments)
+    in_place = (*shape, place)
+    chart: GraphedChart | None = (place and graphs.ready(in_place)) or graphs.ready(shape)
+    if chart is not None:
         return chart
-    return graphs.find(shape, graph_bytes(arguments), partial(GraphedChart, arguments))
+    if arguments.lengths is None and not uses_graph(graphs, arguments):
+        return None
+    # A chart that copies serves all rules, so that no other one is captured beside it.
+    if place is None or (graphs.has(shape) and not graphs.has(in_place)):
+        keys = [shape]
+    else:
+        keys = [in_place] if graphs.has(in_place) else [in_place, shape]
+    for key in keys:
+        reads = key is in_place
+        chart = graphs.find(key, graph_bytes(arguments, reads), partial(GraphedChart, arguments, reads))
+        if chart is not None:
+            return chart
+    return None
 
 
 def plain_chart(graphs: DeviceGraphs, arguments: InsideArguments) -> PaddedChart | None:

@@ -307,16 +307,27 @@ class PackedChart:
 
 def stacked_rules(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     """Stack left and right to [(B,) 2N, N + P]: a view if they are adjacent in memory already, else a copy."""
+    if are_stacked(left, right, dtype):
+        return view_stacked(left)
+    return torch.cat([left.detach().to(dtype), right.detach().to(dtype)], -2)
+
+
+def are_stacked(left: Tensor, right: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether left and right are of this dtype and the two halves of one tensor [(B,) 2N, N + P]."""
     nonterminals, symbols = left.shape[-2:]
     strides = (symbols, 1) if left.dim() == 2 else (2 * nonterminals * symbols, symbols, 1)
-    if (
+    return (
         left.dtype == right.dtype == dtype
         and left.stride() == right.stride() == strides
         and left.data_ptr() + nonterminals * symbols * left.element_size() == right.data_ptr()
         and left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
-    ):
-        return left.detach().as_strided((*left.shape[:-2], 2 * nonterminals, symbols), left.stride())
-    return torch.cat([left.detach().to(dtype), right.detach().to(dtype)], -2)
+    )
+
+
+def view_stacked(left: Tensor) -> Tensor:
+    """Return the tensor of which ``left`` is the first half, if ``are_stacked``."""
+    *batch, nonterminals, symbols = left.shape
+    return left.detach().as_strided((*batch, 2 * nonterminals, symbols), left.stride())
 
 
 def _warp_options(block: int) -> dict[str, int]:
