@@ -16,8 +16,8 @@ from simplepcfg import load
 from simplepcfg.cli import parse
 from simplepcfg.cli.job import Job
 from simplepcfg.cli.output import write_lines
+from simplepcfg.grammars import simple
 from simplepcfg.inference import batches as batched
-from simplepcfg.ops.marginals import pruned
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
@@ -47,9 +47,9 @@ def test_dropped_punctuation_hangs_from_the_lowest_node_around_it(call: Call, ti
 def test_leaving_symbols_out_keeps_the_trees(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n".join(tiny_sentences(20, seed=4))
     exact = call("parse", tiny_run, "--decode", "exact-mbr", stdin=text).lines
-    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setattr(simple, "LEAST_NONTERMINALS", 1)
     assert call("parse", tiny_run, stdin=text).lines == exact
-    monkeypatch.setattr(pruned, "PrunedChart", None)  # which nothing asks for now
+    monkeypatch.setattr(simple, "pruned_span_marginals", None)  # which nothing asks for now
     assert call("parse", tiny_run, "--decode", "exact-mbr", stdin=text).lines == exact
 
 

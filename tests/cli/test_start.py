@@ -24,7 +24,7 @@ assert torch.empty(2, 3, device="meta").softmax(-1).shape == (2, 3)
 def test_parsing_imports_what_it_needs(tmp_path: Path) -> None:
     text, table = tmp_path / "text.txt", tmp_path / "items.tsv"
     table.write_text("item\tzone\tsentence\tword\n1\t1\t1\tThe\n1\t2\t1\tdog\n1\t3\t1\tdoesn't.\n")
-    long = "the old man sees a dog and the young woman " * 5  # so that the coarse grammar is asked
+    long = "the old man sees a dog and the young woman " * 5  # so that nodes are pruned
     text.write_text(f"the old man sees a dog .\n{long}\n", encoding="utf-8")
     command = [sys.executable, "-c", PROGRAM, "english", str(text), str(table)]
     done = subprocess.run(command, text=True, capture_output=True, check=False)

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from contract import check_grammar
 from oracle import binary_trees
-from simplepcfg.grammars import DenseEmissions, RankGrammar, SimpleGrammar
-from simplepcfg.ops import prefix
+from simplepcfg.grammars import DenseEmissions, RankGrammar, SimpleGrammar, simple
 from simplepcfg.ops.arguments import Sentences
 
 N, P, V = 3, 4, 5
@@ -117,7 +116,7 @@ def test_a_simple_grammar_is_a_rank_grammar_with_a_rank_a_symbol() -> None:
 
 
 def test_pruned_questions_go_to_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setattr(simple, "LEAST_NONTERMINALS", 1)
     grammar = rank_grammar(3)
     sentences = Sentences.of(grammar.log_emissions(WORDS, LENGTHS), LENGTHS, None)
     assert grammar._pruned_log_partition(sentences) is not None

@@ -89,6 +89,7 @@ def _pruned_sentence(arguments: InsideArguments, b: int, threshold: float, end_f
         least = threshold * prefixes[-1] / (end_factor if j == n else 1.0)
         for i in range(j - 2, -1, -1):
             beta = torch.stack([eta[i, k] * zeta[k, j] for k in range(i + 1, j)]).sum(0)
+            beta = beta if arguments.span_bonus is None else beta * arguments.span_bonus[b, i, j].exp()
             nodes = torch.where(expected[i] * beta >= least, beta, 0.0)
             eta[i, j], zeta[i, j] = left[:, :split] @ nodes, right[:, :split] @ nodes
         waiting.append(torch.stack([expected[i] * eta[i, j] for i in range(j)]).sum(0))

@@ -210,7 +210,7 @@ def test_pruned_scores_are_scores_with_their_errors(runs: list[Run], monkeypatch
     sentences = ["the dog sees a cat with the old man", "the man sees", "dog"]
     exact = runs[0].score(sentences)
     assert runs[0].pruned_score(sentences) == [(value, 0.0) for value in exact]  # a small grammar
-    monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setattr(simple, "LEAST_NONTERMINALS", 1)
     monkeypatch.setattr(simple, "SENTENCE_THRESHOLD", 0.03)
     (long, error), *short = runs[0].pruned_score(sentences)
     assert exact[0] - 1 < long < exact[0]
@@ -225,7 +225,7 @@ def test_pruned_surprisals_come_with_their_errors(runs: list[Run], monkeypatch: 
     exact = runs[0].surprisal(sentences)
     small = runs[0].surprisal(sentences, pruned=True)
     assert (small, set(small.errors)) == (exact, {0.0})
-    monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 1)
+    monkeypatch.setattr(simple, "LEAST_NONTERMINALS", 1)
     monkeypatch.setitem(prefix.pruned_prefix_states.__wrapped__.__kwdefaults__, "threshold", 0.03)
     tables = runs[0].surprisal(sentences, entropies=True, pruned=True)
     assert len(tables.errors) == 12  # words and ends

@@ -9,15 +9,9 @@ from naive_prefix import naive_pruned_prefix
 from prefix_cases import naive, plain
 from random_grammars import random_case, rules_and_sentences
 from simplepcfg.errors import InputError
-from simplepcfg.ops import prefix
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
-from simplepcfg.ops.prefix import prefix_states, pruned_prefix_states
+from simplepcfg.ops.prefix import left_corner_closure, prefix_states, pruned_prefix_states
 from simplepcfg.ops.prefix.pruned import END_FACTOR
-
-
-@pytest.fixture(autouse=True)
-def small_grammars_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 1)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +24,7 @@ def test_without_a_threshold_nothing_is_lost(
     tensors = plain(random_case(batch, n, nonterminals, preterminals, scale=4.0))
     each = None if lengths is None else torch.tensor(lengths)
     rules, sentences = rules_and_sentences(*tensors, lengths=each)
-    pruned = pruned_prefix_states(rules, sentences, threshold=0.0)
+    pruned = pruned_prefix_states(rules, sentences, left_corner_closure(rules), threshold=0.0)
     assert pruned is not None
     states, errors = pruned
     exact = prefix_states(rules, sentences)
@@ -39,7 +33,7 @@ def test_without_a_threshold_nothing_is_lost(
     possible = exact.log_prefix > -math.inf
     torch.testing.assert_close(states.next_tags(slice(0, n + 1))[possible], exact.next_tags(slice(0, n + 1))[possible])
     assert errors.abs().max() < 1e-9
-    without = pruned_prefix_states(rules, sentences, threshold=0.0, ends=False)
+    without = pruned_prefix_states(rules, sentences, left_corner_closure(rules), threshold=0.0, ends=False)
     assert without is not None
     torch.testing.assert_close(without[0].log_prefix, states.log_prefix)
     assert without[1].abs().max() < 1e-9
@@ -49,7 +43,7 @@ def test_without_a_threshold_nothing_is_lost(
 def test_nodes_below_the_threshold_are_left_out(seed: int) -> None:
     tensors = plain(random_case(3, 8, 6, 7, scale=5.0, seed=seed))
     rules, sentences = rules_and_sentences(*tensors)
-    pruned = pruned_prefix_states(rules, sentences, threshold=1e-3)
+    pruned = pruned_prefix_states(rules, sentences, left_corner_closure(rules), threshold=1e-3)
     assert pruned is not None
     states, errors = pruned
     expected = naive_pruned_prefix(check_arguments(rules, sentences), 1e-3, END_FACTOR)
@@ -66,25 +60,23 @@ def test_nodes_below_the_threshold_are_left_out(seed: int) -> None:
 
 def test_float32_is_as_precise_as_its_rounding() -> None:
     case = random_case(2, 12, 33, 31, scale=3.0)
-    wide, narrow = (
-        pruned_prefix_states(*rules_and_sentences(*plain(case, dtype)), threshold=0.0)
-        for dtype in (torch.float64, torch.float32)
-    )
+    answers = []
+    for dtype in (torch.float64, torch.float32):
+        rules, sentences = rules_and_sentences(*plain(case, dtype))
+        answers.append(pruned_prefix_states(rules, sentences, left_corner_closure(rules), threshold=0.0))
+    wide, narrow = answers
     assert wide is not None
     assert narrow is not None
     torch.testing.assert_close(narrow[0].log_prefix, wide[0].log_prefix, rtol=0, atol=1e-4)
 
 
-def test_what_cannot_be_pruned_is_left_to_the_exact_form(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_loses_most_is_left_to_the_exact_form() -> None:
     log_emissions, root, left, right = plain(random_case(2, 5, 4, 4))
     rules, sentences = SimpleRules(root, left, right), Sentences(log_emissions)
-    assert pruned_prefix_states(rules, sentences, threshold=0.9) is None  # most is lost
+    closure = left_corner_closure(rules)
+    assert pruned_prefix_states(rules, sentences, closure, threshold=0.9) is None
     impossible = log_emissions.clone()
     impossible[0, 2] = -math.inf
-    assert pruned_prefix_states(rules, Sentences(impossible), threshold=0.0) is None
-    of_each = SimpleRules(*(tensor.expand(2, *tensor.shape) for tensor in (root, left, right)))
-    assert pruned_prefix_states(of_each, sentences, threshold=0.0) is None
+    assert pruned_prefix_states(rules, Sentences(impossible), closure, threshold=0.0) is None
     with pytest.raises(InputError, match="span_bonus"):
-        pruned_prefix_states(rules, Sentences(log_emissions, None, torch.zeros(2, 6, 6)))
-    monkeypatch.setattr(prefix, "LEAST_NONTERMINALS", 5)
-    assert pruned_prefix_states(rules, sentences, threshold=0.0) is None
+        pruned_prefix_states(rules, Sentences(log_emissions, None, torch.zeros(2, 6, 6)), closure)

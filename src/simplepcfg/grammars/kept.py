@@ -32,5 +32,8 @@ class Kept(Generic[Value]):
             self._kept = versions, compute()
         return self._kept[1]
 
+    def __bool__(self) -> bool:
+        return self._kept is not None
+
     def __reduce__(self) -> tuple[type[Kept[Value]], tuple[()]]:
         return Kept, ()

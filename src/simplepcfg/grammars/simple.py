@@ -39,6 +39,8 @@ from simplepcfg.ops.trees import LabelledTree, Trees, rule_log_probabilities
 from simplepcfg.ops.viterbi import viterbi
 from simplepcfg.ops.viterbi.k_best import k_best
 
+LEAST_NONTERMINALS = 512  # with fewer nothing is pruned
+
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
@@ -82,6 +84,17 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         with torch.no_grad():
             return self._closure.of(rules.tensors, lambda: left_corner_closure(rules))
 
+    def _closure_to_prune(self) -> Closure | None:
+        """Return the closure, or None where nothing is pruned because the exact forms take less time."""
+        single = self.root.dim() == 1 and self.left.dim() == 2
+        on_cpu = self.left.device.type == "cpu" and self.backend in ("auto", "torch")
+        if not (single and on_cpu and self.nonterminals >= LEAST_NONTERMINALS):
+            return None
+        try:
+            return self.closure()
+        except (InputError, NumericalError):  # rows do not sum to 1, or never produce a word; trees do not need that
+            return None
+
     def growing_prefix(self) -> GrowingPrefix:
         return GrowingPrefix(self.rules, self.closure())
 
@@ -100,15 +113,10 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return log_partition(self.rules, sentences, backend=self.backend)
 
     def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor] | None:
-        if sentences.span_bonus is not None or self.backend not in ("auto", "torch"):
+        closure = self._closure_to_prune() if sentences.span_bonus is None else None
+        if closure is None:
             return None
-        try:
-            closure = self.closure()
-        except NumericalError:  # which log p itself does not need
-            return None
-        pruned = pruned_prefix_states(
-            self.rules, sentences, closure=closure, backend=self.backend, threshold=SENTENCE_THRESHOLD
-        )
+        pruned = pruned_prefix_states(self.rules, sentences, closure, threshold=SENTENCE_THRESHOLD)
         if pruned is None:
             return None
         states, errors = pruned
@@ -119,7 +127,11 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return log_partition_and_spans(self.rules, sentences, backend=self.backend, create_graph=graph)[1]
 
     def _decoding_marginals(self, sentences: Sentences) -> Tensor:
-        pruned = pruned_span_marginals(self.rules, sentences, backend=self.backend)
+        batch, n, _ = sentences.log_emissions.shape
+        # The closure takes about as long as N spans.
+        pays = bool(self._closure) or batch * n * n > 2 * self.nonterminals
+        closure = self._closure_to_prune() if pays else None
+        pruned = None if closure is None else pruned_span_marginals(self.rules, sentences, closure)
         return self._span_marginals(sentences) if pruned is None else pruned
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
@@ -190,7 +202,8 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)
 
     def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixStates, Tensor] | None:
-        return pruned_prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)
+        closure = self._closure_to_prune()
+        return None if closure is None else pruned_prefix_states(self.rules, sentences, closure, ends=ends)
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         after = next_word(self.rules, sentences, closure=self.closure(), backend=self.backend)

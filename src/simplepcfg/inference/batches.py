@@ -9,11 +9,10 @@ from typing import TypeVar
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.errors import ResourceError, counted
 from simplepcfg.evaluation import likelihood
-from simplepcfg.grammars import Grammar, SimpleGrammar
+from simplepcfg.grammars import Grammar
 from simplepcfg.inference.sentences import shortened
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.models.settings import ModelSizes
-from simplepcfg.ops.marginals.pruned import LEAST_NONTERMINALS
 from simplepcfg.progress import stage
 from simplepcfg.runs.failures import resource_errors
 from simplepcfg.runs.memory import physical_memory
@@ -100,12 +99,6 @@ def longest_sentence(run: TrainedModel, most: int | None = None) -> int:
 def cells_a_batch(run: TrainedModel) -> int:
     """Return the largest size of a batch, as sentences × words²; see ``Run.cells_a_batch``."""
     return likelihood.cells_a_batch(_charts_of(run), run.device)
-
-
-def cells_of_decoding(run: TrainedModel, exact: bool) -> int:
-    """Return the largest size of a batch of minimum-Bayes-risk decoding, of which a pruned chart takes less memory."""
-    prunes = not exact and run.device.type == "cpu" and run.shares_rules and isinstance(run.grammar, SimpleGrammar)
-    return cells_a_batch(run) * (2 if prunes and run.grammar.nonterminals >= LEAST_NONTERMINALS else 1)
 
 
 def _charts_of(run: TrainedModel) -> Grammar | ModelSizes:

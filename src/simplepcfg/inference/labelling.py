@@ -21,7 +21,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT, gold_labels
 from simplepcfg.evaluation.treebank import Spans, Treebank
-from simplepcfg.inference.batches import cells_of_decoding, in_batches
+from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.label_mapping import LabelMapping, Shares, weights_fingerprint
 from simplepcfg.inference.marginals import Bonus, Words
 from simplepcfg.inference.sentences import original_tree
@@ -112,7 +112,7 @@ def labelled_trees(
         return [LabelledNodes([], [], tags.best(leaves, WORD_LABEL)) for leaves in words]
 
     tokens = [item.tokens for _, item in prepared]
-    answers = in_batches(run, tokens, compute, lambda: None, cells=cells_of_decoding(run, exact))
+    answers = in_batches(run, tokens, compute, lambda: None)
     single = [item if len(item) == 1 else [] for item in tokens]
     tagged = in_batches(run, single, compute_tags, lambda: None, least=1)
     return [

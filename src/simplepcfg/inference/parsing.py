@@ -10,7 +10,7 @@ from simplepcfg.data.batching import Batch
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
-from simplepcfg.inference.batches import cells_of_decoding, in_batches
+from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.labelling import labelled_trees
 from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bonus, with_separators
@@ -59,7 +59,7 @@ def mbr_spans(
         grammar = run.grammar_of(batch)
         return grammar.decode(batch.words, batch.lengths, span_bonus=bonus(batch), final_bonus=final, exact=exact)
 
-    return in_batches(run, sentences, compute, list, cells=cells_of_decoding(run, exact))
+    return in_batches(run, sentences, compute, list)
 
 
 def viterbi_spans(run: TrainedModel, sentences: Sequence[Sequence[str]]) -> list[Spans]:

@@ -11,7 +11,7 @@ import torch
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.float64_recheck import Float64Recheck
-from simplepcfg.inference.batches import cells_of_decoding, in_batches
+from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.marginals import Bonus
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -70,8 +70,7 @@ def pruned_log_probabilities(
         values = recheck.log_likelihoods(values, batch.words, batch.lengths, weights)
         return [PrunedScore(*pair) for pair in zip(values.tolist(), errors.tolist(), strict=True)]
 
-    cells = cells_of_decoding(run, exact=False)
-    return in_batches(run, sentences, compute, lambda: PrunedScore(-math.inf, 0.0), cells=cells)
+    return in_batches(run, sentences, compute, lambda: PrunedScore(-math.inf, 0.0))
 
 
 def importance_log_probabilities(run: TrainedModel, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:

@@ -92,11 +92,6 @@ def weighted_sums(weights: Tensor, rows: Tensor) -> Tensor:
     return torch.bmm(weights.reshape(-1, 1, count), rows.view(-1, count, columns)).view(*outer, columns)
 
 
-def chosen_products(values: Tensor, chosen: Tensor, rules: Tensor) -> Tensor:
-    """Compute the product of ``values`` [R, N], 0 where they are not ``chosen``, with ``rules`` [N, M]: [R, M]."""
-    return placed_products(values, np.flatnonzero(chosen.numpy()), rules)
-
-
 def placed_products(values: Tensor, places: NDArray[np.int64], rules: Tensor) -> Tensor:
     """Compute the product of ``values`` [R, N], 0 except for ``places`` of their flat form, with ``rules`` [N, M]."""
     rows, columns = values.shape

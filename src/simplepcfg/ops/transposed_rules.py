@@ -22,14 +22,6 @@ def transposed_rules(left: Tensor, right: Tensor) -> Tensor:
     return kept_layout("transposed", left, right, lambda one, other: torch.cat([one.T, other.T], -1))
 
 
-def transposed_nonterminals(left: Tensor, right: Tensor) -> Tensor:
-    """Return the transpose of [L; R] without preterminals, [N, 2N], of rules without a batch dimension on a CPU."""
-    states = left.shape[0]
-    return kept_layout(
-        "nonterminals", left, right, lambda one, other: torch.cat([one[:, :states].T, other[:, :states].T], -1)
-    )
-
-
 def stacked_rules(left: Tensor, right: Tensor) -> Tensor:
     """Return the rules of nonterminals, [L; R] without columns of preterminals, [2N, N], which is only read."""
     states = left.shape[0]

@@ -17,7 +17,6 @@ from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
 from simplepcfg.ops.prefix.pruned import (
-    LEAST_NONTERMINALS,
     MOST_LOST,
     SENTENCE_THRESHOLD,
     THRESHOLD,
@@ -166,32 +165,28 @@ def prefix_states(
 def pruned_prefix_states(
     rules: SimpleRules,
     sentences: Sentences,
+    closure: Closure,
     *,
-    closure: Closure | None = None,
-    backend: str = "auto",
     ends: bool = True,
     threshold: float = THRESHOLD,
 ) -> tuple[PrefixStates, Tensor] | None:
     """Compute ``prefix_states`` without nodes that are improbable given the words up to their end.
 
+    The rules are on a CPU and have no batch dimension, and every sentence has a word.
+
     Returns:
         ``(states, errors)``. All probabilities in the states are lower bounds. ``errors`` [B, n + 1] estimates by how
-        many nats the surprisal of each word, and of the end, is too large; 0 beyond the end. None where that does not
-        apply or does not pay: on a GPU, for rules with a batch dimension or fewer than ``LEAST_NONTERMINALS``, for
-        sentences without words, if a value left the floating-point range, and if a prefix lost most of its probability.
+        many nats the surprisal of each word, and of the end, is too large; 0 beyond the end. None if a value left the
+        floating-point range, or if a prefix lost most of its probability.
 
     Raises:
-        InputError: as ``prefix_states`` does.
+        InputError: as ``prefix_log_probabilities`` does.
     """
     _refuse_bonus(sentences)
     arguments = check_arguments(rules, sentences)
-    on_cpu = chosen_backend(backend, arguments.log_emissions) == "torch" and not arguments.log_emissions.is_cuda
-    batch, n, nonterminals, _ = arguments.sizes
-    if not on_cpu or nonterminals < LEAST_NONTERMINALS or arguments.root.dim() == 2 or arguments.batched_rules:
-        return None
+    batch, n, _, _ = arguments.sizes
     lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
     with torch.no_grad():
-        closure = left_corner_closure(arguments.rules) if closure is None else closure
         states, kept = pruned_left_to_right(arguments, closure, lengths, threshold, ends)
         places = torch.arange(n + 1)
         kept = kept.masked_fill(places + (0 if ends else 1) > lengths[:, None], 1.0)

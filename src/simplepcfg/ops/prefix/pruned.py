@@ -1,6 +1,8 @@
-"""Prefix probabilities from left to right without improbable nodes, on a CPU; README.md says which nodes these are."""
+"""Charts from left to right without improbable nodes, on a CPU; README.md says which nodes these are."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -17,26 +19,50 @@ from simplepcfg.ops.transposed_rules import transposed_rules
 THRESHOLD = 1e-4
 # The same where only log p of whole sentences is asked for, in which errors add up.
 SENTENCE_THRESHOLD = 3e-5
-# From so much of its probability on that a prefix loses, the exact form takes its place.
+# From so much of its probability on that a prefix or the spans with one end lose, the exact form takes its place.
 MOST_LOST = 0.5
-LEAST_NONTERMINALS = 512  # with fewer the exact form takes less time
 # The threshold of nodes that end with the sentence is so many times lower, since that it ends is often improbable.
 END_FACTOR = 10.0
 
 Array = NDArray[np.floating]
 
 
-def pruned_left_to_right(
-    arguments: InsideArguments, closure: Closure, lengths: Tensor, threshold: float, ends: bool
-) -> tuple[LeftToRight, Tensor]:
-    """Compute the states before every word, and after the last one, without improbable nodes.
+@dataclass(slots=True)
+class Chart:
+    """The spans of one sentence, scaled so that each prefix has the probability 1."""
 
-    The rules have no batch dimension. All probabilities are lower bounds. The states are given the words before, not
-    joint with them. With ``ends=False`` those after the last word are missing.
+    eta: Array  # [rows, N], 0 for spans without nodes; by end, then by start: see ``first_row``
+    zeta: Array | None  # the same, if it is kept
+    top: Array  # [N]: β(0, n)
+    nodes: dict[int, tuple[NDArray[np.intp], Array]] = field(default_factory=dict)  # by row, if ζ is: symbols and β
+    kept: float = 1.0  # if ζ is: the smallest share of the probabilities of nodes with one end that was kept
 
-    Returns:
-        The states, which have n + 1 positions, and the share of each prefix that its own spans keep, [B, n + 1]. What
-        is not finite left the floating-point range.
+
+def first_row(end: int) -> int:
+    """Return the number of the row of the span from 0 to this end."""
+    return end * (end - 1) // 2
+
+
+@dataclass(slots=True)
+class Charts:
+    """The charts of a batch, the longest sentence first, and the states before each of their words."""
+
+    order: Tensor  # [B]: of which sentence each chart is
+    charts: list[Chart]
+    predicted: Tensor  # [B, n + 1, N]: g, given the words before
+    waiting: Tensor  # [B, n + 1, N]: r
+    log_prefix: Tensor  # [B, n + 1] float64
+    end: Tensor  # [B, n + 1] float64: P(the sentence ends here | the words before)
+
+
+@np.errstate(all="ignore")
+def fill_charts(
+    arguments: InsideArguments, closure: Closure, lengths: Tensor, threshold: float, *, ends: bool, nodes: bool = False
+) -> Charts:
+    """Fill the charts of sentences under one grammar; all probabilities are lower bounds.
+
+    With ``ends=False`` spans that end with a sentence, and the states after it, are missing. With ``nodes`` the charts
+    have ζ and the nodes. What is not finite left the floating-point range.
     """
     batch, n, split, _ = arguments.sizes
     dtype = arguments.log_emissions.dtype
@@ -49,14 +75,19 @@ def pruned_left_to_right(
     words, word_of, best = words @ rules[split:], word_of.view(batch, n)[order], best[order]
     carry = closure.float32_carry() if dtype == torch.float32 else None
     carry = closure.carry.to(dtype) if carry is None else carry
+    bonus = arguments.span_bonus
+    factors = None if bonus is None else bonus[order].exp().transpose(1, 2).numpy()  # by end, then by start
 
     predicted, waiting, least = torch.zeros(3, batch, n + 1, split, dtype=dtype)
-    log_prefix, end, kept = torch.zeros(3, batch, n + 1, dtype=torch.float64)
+    log_prefix, end = torch.zeros(2, batch, n + 1, dtype=torch.float64)
     tops = torch.zeros(batch, split, dtype=dtype)
-    predicted[:, 0], kept[:, 0] = closure.start, 1.0
+    predicted[:, 0] = closure.start
     columns = _Columns(rules[:split].numpy(), n)
-    charts: list[list[Array]] = [[np.empty((0, split), columns.rules.dtype)] for _ in range(batch)]
-    arrays = [tensor.numpy() for tensor in (predicted, least, waiting, tops)]
+    charts = []
+    for length, top in zip(last.tolist(), tops.numpy(), strict=True):
+        eta = np.zeros((first_row(length + 1), split), top.dtype)
+        charts.append(Chart(eta, np.zeros_like(eta) if nodes else None, top))
+    g, smallest, r = (tensor.numpy() for tensor in (predicted, least, waiting))
     for j in range(1, n + 1):
         count = int((last >= j).sum())
         least[:count, j - 1] = threshold / predicted[:count, j - 1]
@@ -64,22 +95,34 @@ def pruned_left_to_right(
         before = torch.cat([predicted[:count, j - 1], waiting[:count, j - 1]], -1)
         probability = torch.linalg.vecdot(before, children)
         log_prefix[:count, j] = log_prefix[:count, j - 1] + probability.double().log() + best[:count, j - 1]
-        # Scaled so that the prefix has the probability 1.
         scale = torch.where(last[:count] == j, END_FACTOR, 1.0).to(dtype)
         children *= (scale / probability)[:, None]
         count = count if ends else int((last > j).sum())
         for b, word in enumerate(children[:count].numpy()):
-            columns.add(charts[b], word, *(array[b] for array in arrays))
+            column = None if factors is None else factors[b, j]
+            columns.add(charts[b], j, word, g[b], smallest[b], r[b], column)
         waiting[:count, j] /= scale[:count, None]
         end[:count, j] = tops[:count] @ arguments.root / scale[:count]
-        kept[:count, j] = waiting[:count, j].sum(-1) + end[:count, j]
         torch.mm(waiting[:count, j], carry, out=predicted[:count, j])
-    back = order.argsort()
-    log_prefix, kept = log_prefix[back], kept[back]
-    log_sentences = end[back].log_() + log_prefix
+    return Charts(order, charts, predicted, waiting, log_prefix, end)
+
+
+def pruned_left_to_right(
+    arguments: InsideArguments, closure: Closure, lengths: Tensor, threshold: float, ends: bool
+) -> tuple[LeftToRight, Tensor]:
+    """Compute the states before every word and after the last one, given the words before, not joint with them.
+
+    Returns:
+        The states, which have n + 1 positions, and the share of each prefix that its own spans keep, [B, n + 1].
+    """
+    filled = fill_charts(arguments, closure, lengths, threshold, ends=ends)
+    back = filled.order.argsort()
+    log_prefix, end, waiting = filled.log_prefix[back], filled.end[back], filled.waiting[back]
+    kept = waiting.sum(-1, dtype=torch.float64) + end
+    kept[:, 0] = 1.0
     exponents = torch.zeros_like(log_prefix)
     states = LeftToRight(
-        arguments, predicted[back], waiting[back], exponents, log_prefix, log_prefix[:, 1:], log_sentences
+        arguments, filled.predicted[back], waiting, exponents, log_prefix, log_prefix[:, 1:], end.log() + log_prefix
     )
     return states, kept
 
@@ -93,33 +136,45 @@ class _Columns:
         self.beta, self.products = np.empty((2, n, self.split), rules.dtype)
         self.rows, self.children = np.empty_like(rules), np.empty(2 * self.split, rules.dtype)
 
-    def add(self, eta: list[Array], word: Array, predicted: Array, least: Array, waiting: Array, top: Array) -> None:
-        """Append η(i, j) of all i to ``eta``, whose length is j, and write r(j) and β(0, j).
+    def add(
+        self, chart: Chart, j: int, word: Array, predicted: Array, least: Array, waiting: Array, factors: Array | None
+    ) -> None:
+        """Add the spans that end at j to a chart, and write r(j).
 
         Args:
-            eta: by end, [end, N] each.
             word: η and ζ of the last word, [2N].
             predicted: g, [n + 1, N].
             least: the smallest β of a node that is kept, by its start, [n + 1, N].
             waiting: r, [n + 1, N].
-            top: β(0, j), [N].
+            factors: by which β is multiplied, by start, [n + 1].
         """
-        j, split = len(eta), self.split
-        beta = np.multiply(eta[-1], word[split:], out=self.beta[: j - 1])
-        column = np.zeros((j, split), word.dtype)
-        column[-1] = word[:split]
-        total = np.multiply(predicted[j - 1], column[-1], out=waiting[j])
+        split, eta, first = self.split, chart.eta, first_row(j)
+        beta = np.multiply(eta[first_row(j - 1) : first], word[split:], out=self.beta[: j - 1])
+        eta[first + j - 1] = word[:split]
+        if chart.zeta is not None:
+            chart.zeta[first + j - 1] = word[split:]
+        states = np.multiply(predicted[j - 1], word[:split], out=waiting[j])
         for i in range(j - 2, -1, -1):
             row = beta[i]
+            if factors is not None:
+                row *= factors[i]
             (kept,) = (row >= least[i]).nonzero()
             if not len(kept):
                 continue
-            rows = self.rules.take(kept, 0, out=self.rows[: len(kept)], mode="clip")
-            np.dot(row[kept], rows, out=self.children)
-            column[i] = self.children[:split]
-            total += predicted[i] * column[i]
+            values = row[kept]
+            np.dot(values, self.rules.take(kept, 0, out=self.rows[: len(kept)], mode="clip"), out=self.children)
+            eta[first + i] = self.children[:split]
+            if chart.zeta is not None:
+                chart.zeta[first + i] = self.children[split:]
+                chart.nodes[first + i] = kept, values
+            states += predicted[i] * eta[first + i]
             if i:
-                beta[:i] += np.multiply(eta[i], self.children[split:], out=self.products[:i])
-        eta.append(column)
+                beta[:i] += np.multiply(
+                    eta[first_row(i) : first_row(i + 1)], self.children[split:], out=self.products[:i]
+                )
         if j > 1:
-            top[:] = beta[0]
+            chart.top[:] = beta[0]
+            if chart.zeta is not None:
+                probabilities = beta * predicted[: j - 1]
+                if (total := probabilities.sum()) > 0:
+                    chart.kept = min(chart.kept, float(probabilities[beta >= least[: j - 1]].sum() / total))

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.marginals.coarse import CLUSTERS, clusters_of
 from simplepcfg.ops.products import placed_products
 from simplepcfg.ops.transposed_rules import kept_layout
+from simplepcfg.ops.viterbi.clusters import CLUSTERS, clusters_of
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
