@@ -45,7 +45,7 @@ def pruned_span_marginals(
         for chart, sentence in zip(filled.charts, filled.order.tolist(), strict=True):
             length = int(lengths[sentence])
             weights = chart.top * arguments.root.numpy()
-            if not chart.kept > 1 - MOST_LOST or (length > 1 and not 0 < weights.sum() < np.inf):
+            if not chart.lost < MOST_LOST or (length > 1 and not 0 < weights.sum() < np.inf):
                 return None
             _outside(chart, length, weights, stacked, marginal_threshold, spans[sentence])
         marginals = torch.from_numpy(spans)

@@ -35,7 +35,7 @@ class Chart:
     zeta: Array | None  # the same, if it is kept
     top: Array  # [N]: β(0, n)
     nodes: dict[int, tuple[NDArray[np.intp], Array]] = field(default_factory=dict)  # by row, if ζ is: symbols and β
-    kept: float = 1.0  # if ζ is: the smallest share of the probabilities of nodes with one end that was kept
+    lost: float = 0.0  # if ζ is: the largest sum of the probabilities of dropped nodes with one end
 
 
 def first_row(end: int) -> int:
@@ -154,6 +154,7 @@ class _Columns:
         if chart.zeta is not None:
             chart.zeta[first + j - 1] = word[split:]
         states = np.multiply(predicted[j - 1], word[:split], out=waiting[j])
+        probable = 0.0  # the sum of the probabilities of the nodes that are kept
         for i in range(j - 2, -1, -1):
             row = beta[i]
             if factors is not None:
@@ -167,6 +168,7 @@ class _Columns:
             if chart.zeta is not None:
                 chart.zeta[first + i] = self.children[split:]
                 chart.nodes[first + i] = kept, values
+                probable += float(values @ predicted[i, kept])
             states += predicted[i] * eta[first + i]
             if i:
                 beta[:i] += np.multiply(
@@ -175,6 +177,4 @@ class _Columns:
         if j > 1:
             chart.top[:] = beta[0]
             if chart.zeta is not None:
-                probabilities = beta * predicted[: j - 1]
-                if (total := probabilities.sum()) > 0:
-                    chart.kept = min(chart.kept, float(probabilities[beta >= least[: j - 1]].sum() / total))
+                chart.lost = max(chart.lost, float(np.vdot(beta, predicted[: j - 1])) - probable)
