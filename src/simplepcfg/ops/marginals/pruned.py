@@ -12,7 +12,7 @@ from torch import Tensor
 
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.prefix import Closure
-from simplepcfg.ops.prefix.pruned import MOST_LOST, THRESHOLD, Array, Chart, fill_charts, first_row
+from simplepcfg.ops.prefix.pruned import MOST_LOST, SENTENCE_THRESHOLD, Array, Chart, fill_charts, first_row
 from simplepcfg.ops.transposed_rules import stacked_rules
 
 # Marginals of spans, of symbols over a span and of their parents are not handed down below this.
@@ -24,7 +24,7 @@ def pruned_span_marginals(
     sentences: Sentences,
     closure: Closure,
     *,
-    threshold: float = THRESHOLD,
+    threshold: float = SENTENCE_THRESHOLD,
     marginal_threshold: float = MARGINAL_THRESHOLD,
 ) -> Tensor | None:
     """Compute span marginals of sentences, [B, n + 1, n + 1], as far as nodes above thresholds go.

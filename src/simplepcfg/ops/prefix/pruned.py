@@ -17,7 +17,7 @@ from simplepcfg.ops.transposed_rules import transposed_rules
 
 # Nodes are dropped whose probability, given the words up to their end, is below this.
 THRESHOLD = 1e-4
-# The same where only log p of whole sentences is asked for, in which errors add up.
+# The same where whole sentences are asked for, their log p or their trees, in which errors add up.
 SENTENCE_THRESHOLD = 3e-5
 # From so much of its probability on that a prefix or the spans with one end lose, the exact form takes its place.
 MOST_LOST = 0.5
