@@ -60,10 +60,10 @@ TOP = {"cli", "__main__"}
 OPS = (
     "inside",
     "neural",
+    "prefix",
     "marginals",
     "entropy",
     "viterbi",
-    "prefix",
     "sample",
     "dense",
     "forward",
