@@ -26,7 +26,7 @@ def command(
       simplepcfg models
       simplepcfg models english
     """
-    from simplepcfg.pretrained import PACKAGED, sources
+    from simplepcfg.pretrained import how_to_install, sources
 
     grammars = sources()
     if name is None:
@@ -34,8 +34,7 @@ def command(
         return
     if name not in grammars:
         known = f"{name}: no such installed grammar; there are: {', '.join(grammars) or 'none'}"
-        built = f"`pip install simplepcfg-{name}`, or in a checkout `python packages/build.py {name}` builds its wheel"
-        raise InputError(f"{known}; {built}" if name in PACKAGED else known)
+        raise InputError(known + how_to_install(name))
     write_lines(_without_front_matter((grammars[name].folder / "README.md").read_text(encoding="utf-8").splitlines()))
 
 

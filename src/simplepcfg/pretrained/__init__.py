@@ -83,4 +83,10 @@ def or_installed(name: str | PathLike[str] = "") -> str:
     known = f", or an installed grammar: {', '.join(names)}" if names else ""
     if close := difflib.get_close_matches(fspath(name), names, n=1):
         known += f"; did you mean {close[0]}?"
-    return f"{known}; `pip install simplepcfg-{name}` installs {name}" if fspath(name) in PACKAGED else known
+    return known + how_to_install(fspath(name))
+
+
+def how_to_install(name: str) -> str:
+    """Return the end of an error that says how to install a grammar of this repository, empty for other names."""
+    command = f"python packages/build.py {name} && pip install simplepcfg-{name} --find-links dist"
+    return f"; in a checkout, `{command}` installs {name}" if name in PACKAGED else ""
