@@ -27,7 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_report(open_browser, axe: str, screenshot, report: Path, name: str, size: dict) -> None:
     driver = open_browser(**size)
     driver.get(report.as_uri())
-    assert len(driver.find_elements("css selector", "figure svg")) >= 20
+    assert len(driver.find_elements("css selector", "figure svg")) >= 17
     assert driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert [entry for entry in driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
     driver.execute_script(axe)
