@@ -162,7 +162,8 @@ def _record(folder: Path, request: SentencesRequest, grammars: list[str], size: 
             raise InputError(f"{folder / SETTINGS}: damaged; give another --out") from None
         for name, value in settings.items():
             if name != "sizes" and before.get(name) != value:
-                was = f"{name} = {before.get(name)}, not {value}" if name != "grammars" else "other grammars"
+                then, now = ("unset" if one is None else one for one in (before.get(name), value))
+                was = f"{name} = {then}, not {now}" if name != "grammars" else "other grammars"
                 raise InputError(f"{folder}: was begun with {was}; give another --out")
         for name, length in sizes.items():
             if settings["sizes"][name] != length:
