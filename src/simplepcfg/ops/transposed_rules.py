@@ -22,12 +22,6 @@ def transposed_rules(left: Tensor, right: Tensor) -> Tensor:
     return kept_layout("transposed", left, right, lambda one, other: torch.cat([one.T, other.T], -1))
 
 
-def stacked_rules(left: Tensor, right: Tensor) -> Tensor:
-    """Return the rules of nonterminals, [L; R] without columns of preterminals, [2N, N], which is only read."""
-    states = left.shape[0]
-    return kept_layout("stacked", left, right, lambda one, other: torch.cat([one[:, :states], other[:, :states]]))
-
-
 def kept_layout(layout: str, left: Tensor, right: Tensor, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Return a tensor that is computed from rules without a batch dimension, and kept until they change."""
     versions = (changes(left), changes(right))

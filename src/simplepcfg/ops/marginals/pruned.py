@@ -13,7 +13,7 @@ from torch import Tensor
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.prefix import Closure
 from simplepcfg.ops.prefix.pruned import MOST_LOST, SENTENCE_THRESHOLD, Array, Chart, fill_charts, first_row
-from simplepcfg.ops.transposed_rules import stacked_rules
+from simplepcfg.ops.transposed_rules import transposed_rules
 
 # Marginals of spans, of symbols over a span and of their parents are not handed down below this.
 MARGINAL_THRESHOLD = 1e-4
@@ -40,14 +40,14 @@ def pruned_span_marginals(
         batch, n, _, _ = arguments.sizes
         lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
         filled = fill_charts(arguments, closure, lengths, threshold, ends=True, nodes=True)
-        stacked = stacked_rules(arguments.left, arguments.right).numpy()
-        spans = np.zeros((batch, n + 1, n + 1), stacked.dtype)
+        transposed = transposed_rules(arguments.left, arguments.right).numpy()  # [N + P, 2N]
+        spans = np.zeros((batch, n + 1, n + 1), transposed.dtype)
         for chart, sentence in zip(filled.charts, filled.order.tolist(), strict=True):
             length = int(lengths[sentence])
             weights = chart.top * arguments.root.numpy()
             if not chart.lost < MOST_LOST or (length > 1 and not 0 < weights.sum() < np.inf):
                 return None
-            _outside(chart, length, weights, stacked, marginal_threshold, spans[sentence])
+            _outside(chart, length, weights, transposed, marginal_threshold, spans[sentence])
         marginals = torch.from_numpy(spans)
         return marginals if bool(marginals.isfinite().all()) else None
 
@@ -74,7 +74,7 @@ def _outside(chart: Chart, n: int, weights: Array, rules: Array, threshold: floa
                 symbols, beta = chart.nodes[row]
                 by_parent, children = (np.concatenate([a[row], b[row]]) for a, b in ((by_left, by_right), (eta, zeta)))
                 (parents,) = (by_parent > threshold).nonzero()
-                shares = beta * ((by_parent[parents] / children[parents]) @ rules[parents[:, None], symbols])
+                shares = beta * (rules[symbols[:, None], parents] @ (by_parent[parents] / children[parents]))
                 chosen = shares > threshold
                 symbols, shares = symbols[chosen], shares[chosen]
             else:

@@ -53,16 +53,15 @@ def left_corner_closure(rules: SimpleRules) -> Closure:
         NumericalError: if I − L_N is singular, because some nonterminal never produces a first word.
     """
     root, nonterminals = rules.root, rules.root.shape[-1]
-    left, right = _normalised(rules.left, "left"), _normalised(rules.right, "right")
-    to_states, to_words = left[..., :nonterminals], left[..., nonterminals:].sum(-1)
+    (to_states, to_words), (right, _) = _normalised(rules.left, "left"), _normalised(rules.right, "right")
     roots = root.double()
     # Roots of several sentences under one grammar are so many rows.
-    roots = roots.expand(*left.shape[:-2], -1).unsqueeze(-2) if left.dim() == 3 else roots.view(-1, nonterminals)
-    closed = _times_closure(torch.cat([right[..., :nonterminals], roots], -2), to_states, to_words)
+    roots = roots.expand(*right.shape[:-2], -1).unsqueeze(-2) if right.dim() == 3 else roots.view(-1, nonterminals)
+    closed = _times_closure(torch.cat([right, roots], -2), to_states, to_words)
     if not bool(closed.isfinite().all()):
         raise NumericalError(_no_first_word(to_states, to_words))
     # torch.broadcast_shapes would import SymPy, which takes half a second.
-    shape = (*(left.shape[:-2] or root.shape[:-1]), nonterminals)
+    shape = (*(right.shape[:-2] or root.shape[:-1]), nonterminals)
     return Closure(closed[..., nonterminals:, :].reshape(shape), closed[..., :nonterminals, :].contiguous())
 
 
@@ -126,14 +125,13 @@ def termination_probabilities(rules: SimpleRules) -> Tensor:
     It is root · q for the least solution of q = (L_N q + L_P 1) ⊙ (R_N q + R_P 1), to which Newton's method converges
     from 0. InputError if rows do not sum to 1.
     """
-    root, states = rules.root.double(), rules.root.shape[-1]
-    left, right = _normalised(rules.left, "left"), _normalised(rules.right, "right")
+    root = rules.root.double()
+    (left, left_words), (right, right_words) = _normalised(rules.left, "left"), _normalised(rules.right, "right")
 
     def equations(ends: Tensor) -> tuple[Tensor, Tensor]:
-        from_left, from_right = (
-            (side[..., :states] @ ends.unsqueeze(-1)).squeeze(-1) + side[..., states:].sum(-1) for side in (left, right)
-        )
-        slope = from_right.unsqueeze(-1) * left[..., :states] + from_left.unsqueeze(-1) * right[..., :states]
+        from_left = (left @ ends.unsqueeze(-1)).squeeze(-1) + left_words
+        from_right = (right @ ends.unsqueeze(-1)).squeeze(-1) + right_words
+        slope = from_right.unsqueeze(-1) * left + from_left.unsqueeze(-1) * right
         return from_left * from_right, slope
 
     ends = least_solution(equations, torch.zeros(left.shape[:-1], dtype=torch.float64, device=left.device))
@@ -157,10 +155,14 @@ def least_solution(equations: Callable[[Tensor], tuple[Tensor, Tensor]], ends: T
     return ends
 
 
-def _normalised(rules: Tensor, name: str) -> Tensor:
-    """Convert to float64 and divide each row by its sum; InputError if the sum differs from 1 by more than rounding."""
-    rules = rules.double()
-    sums = rules.sum(-1, keepdim=True)
+def _normalised(rules: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Divide rows by their sums, and return those of nonterminals, [(B,) N, N], and the sums of the others, [(B,) N].
+
+    Both are float64. InputError if the sum of a row differs from 1 by more than rounding.
+    """
+    split = rules.shape[-2]
+    words = rules[..., split:].sum(-1, keepdim=True, dtype=torch.float64)
+    sums = rules[..., :split].sum(-1, keepdim=True, dtype=torch.float64) + words
     worst = (sums.detach() - 1).abs().squeeze(-1)
     if not bool((worst < ROW_SUM_TOLERANCE).all()):
         row = int(worst.nan_to_num(torch.inf).flatten().argmax())
@@ -168,7 +170,7 @@ def _normalised(rules: Tensor, name: str) -> Tensor:
             f"row {row % rules.shape[-2]} of {name} sums to {float(sums.flatten()[row]):.4g}; "
             "prefix probabilities need rules that sum to 1"
         )
-    return rules / sums
+    return rules[..., :split].double() / sums, (words / sums).squeeze(-1)
 
 
 def _no_first_word(to_states: Tensor, to_words: Tensor) -> str:
