@@ -1,20 +1,26 @@
-"""What a user without a GPU waits for, by family of grammars: log p, trees and surprisals of sentences of 20 words.
+"""What a user without a GPU waits for, by family of grammars, beside an older commit: log p, trees and surprisals.
 
-    python benchmarks/laptop_families.py [--sentences 8] [--threads 1]
+    git worktree add --detach /tmp/older 56349dc
+    python benchmarks/laptop_families.py /tmp/older [--sentences 8] [--threads 1]
 
-Weights are random, with logits of a standard deviation of 3 in SN-PCFGs. Seconds are those of the processor. The floor
-is that of the matrix products of one inside pass, as in laptop.py: 4N² flops for each span and 4NP for each word, at
-the rate of one product of 512 rows. Appends a row for each family and question to results/laptop_families.csv.
+Sentences have 20 words. Weights are random, with logits of a standard deviation of 3 in SN-PCFGs. Seconds are those of
+the processor, in two processes a family, one for each source tree. The floor is that of the matrix products of one
+inside pass, as in laptop.py: 4N² flops for each span and 4NP for each word, at the rate of one product of 512 rows.
+Appends a row for each family and question to results/laptop_families.csv.
 """
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
 import torch
 
-from benchmarking.report import append_rows, environment
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.models import (
     NeuralHMMConfig,
@@ -39,34 +45,49 @@ FAMILIES = {  # with the sizes of the matrix products
 
 def main() -> None:
     """Measure, print and record."""
+    from benchmarking.report import append_rows, environment
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("older", type=Path, help="folder of an older source tree")
     parser.add_argument("--sentences", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--csv", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    words = torch.randint(1, VOCABULARY, (arguments.sentences, WORDS), generator=torch.Generator().manual_seed(0))
+    threads = {"OMP_NUM_THREADS": str(arguments.threads)}
     rows = []
-    for name, (config, states, tags) in FAMILIES.items():
-        torch.manual_seed(0)
-        with torch.no_grad():
-            grammar = build_model(config, VOCABULARY).eval().grammar().detached()
-        floor = floor_seconds(states, tags) * len(words) if states else 0.0
-        for question, answer in questions(grammar, words).items():
-            seconds = measured(answer)
-            rate = len(words) / seconds
-            print(f"{name}: {question} {rate:.1f} sentences a second, {seconds:.2f} s, floor {floor:.2f} s", flush=True)
+    for name, (_, states, tags) in FAMILIES.items():
+        command = [sys.executable, __file__, "answer", name, str(arguments.sentences)]
+        older, newer = (
+            json.loads(subprocess.check_output(command, env=os.environ | threads | {"PYTHONPATH": str(folder / "src")}))
+            for folder in (arguments.older, Path(__file__).parent.parent)
+        )
+        floor = floor_seconds(states, tags) * arguments.sentences if states else 0.0
+        for question, seconds in newer.items():
+            rate, ratio = arguments.sentences / seconds, older[question] / seconds
+            print(f"{name}: {question} {rate:.1f} sentences a second, ratio {ratio:.2f}", flush=True)
             rows.append(
                 {
                     "family": name,
                     "question": question,
-                    "sentences": len(words),
+                    "sentences": arguments.sentences,
                     "seconds": round(seconds, 3),
                     "sentences_a_second": round(rate, 2),
                     "floor_s": round(floor, 3) if floor else "",
+                    "older_s": round(older[question], 3),
+                    "ratio": round(ratio, 2),
                 }
             )
     append_rows(arguments.csv, [environment(torch.device("cpu")) | row for row in rows])
+
+
+def answer(name: str, sentences: int) -> None:
+    """Print the processor seconds of each question by the package of one source tree."""
+    words = torch.randint(1, VOCABULARY, (sentences, WORDS), generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    with torch.no_grad():
+        grammar = build_model(FAMILIES[name][0], VOCABULARY).eval().grammar().detached()
+    print(json.dumps({question: measured(ask) for question, ask in questions(grammar, words).items()}))
 
 
 def questions(grammar: Grammar, words: torch.Tensor) -> dict[str, Callable[[], object]]:
@@ -76,7 +97,8 @@ def questions(grammar: Grammar, words: torch.Tensor) -> dict[str, Callable[[], o
         "surprisal": lambda: grammar.surprisal(words),
     }
     if not isinstance(grammar, HiddenMarkovModel):
-        answers |= {"parse": lambda: grammar.decode(words), "exact-mbr": lambda: grammar.decode(words, exact=True)}
+        exact = {"exact": True} if "exact" in signature(grammar.decode).parameters else {}  # older trees prune nothing
+        answers |= {"parse": lambda: grammar.decode(words), "exact-mbr": lambda: grammar.decode(words, **exact)}
     return answers
 
 
@@ -104,4 +126,4 @@ def floor_seconds(states: int, tags: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    answer(sys.argv[2], int(sys.argv[3])) if sys.argv[1:2] == ["answer"] else main()

@@ -27,8 +27,8 @@ ROUNDS = 6
 MOST_NUMBERS = 1 << 25
 # Sides are multiplied with all of their children for so many at a time, which stay in cache.
 SIDES_AT_ONCE = 32
-# A product with a power that leaves the range of float32 is below this, since bounds are at most 2^64 or so.
-LEAST_FLOAT32 = 2.0**-60
+# A product with a power that leaves the range of float32, 2^-126, is below this: bounds are at most 2^64 times n.
+LEAST_FLOAT32 = 2.0**-48
 
 
 @dataclass(slots=True)
