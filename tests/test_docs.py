@@ -128,19 +128,19 @@ def test_measured_tables_are_current(page: Path) -> None:
 def test_tables_come_from_results(tmp_path: Path) -> None:
     render = load_renderer()
     page = "before\n<!-- begin: laptop-families -->\nold\n<!-- end: laptop-families -->\nafter\n"
-    assert "Not measured yet: run `python benchmarks/laptop_families.py`." in render.render(page, tmp_path)
+    assert "Not measured yet: run `python benchmarks/laptop_families.py OLDER`." in render.render(page, tmp_path)
     (tmp_path / "demo.csv").write_text(
         "seed,training_s,perplexity,true_perplexity,over_true_percent,sentence_f1,best_trivial_f1\n0,1,9,8,1,70,40\n"
     )
     other = "<!-- begin: demo -->\n<!-- end: demo -->\n"
     assert "Not measured yet: run `python benchmarks/demo.py`." in render.render(other, tmp_path)  # none to keep
-    header = "family,question,sentences_a_second,machine,threads,commit"
-    rows = ["HMM,parse,6.0,box,1,a", "HMM,parse,1234.56,box,1,b"]
+    header = "family,question,sentences_a_second,ratio,machine,threads,commit"
+    rows = ["HMM,parse,6.0,2,box,1,a", "HMM,parse,1234.56,3,box,1,b"]
     (tmp_path / "laptop_families.csv").write_text("\n".join([header, *rows]) + "\n")
     text = render.render(page, tmp_path)
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "| HMM | parse | 1,235 |" in text  # the last row of a setting
+    assert "| HMM | parse | 1,235 | 3 |" in text  # the last row of a setting
     assert text.count("| HMM |") == 1
     assert "box; 1 CPU threads; commit b" in text
     assert render.render(text, tmp_path) == text
