@@ -36,6 +36,7 @@ def test_a_sentence_as_people_write_it(call: Call) -> None:
     first, second = map(Tree.fromstring, result.lines)
     assert first.leaves() == ["The", "old", "dog", "slept", "by", "the", "fire", "."]
     assert second.leaves() == ["She", "did", "n’t", "know", "-LRB-", "at", "all", "-RRB-", "."]
+    assert [tag for word, tag in second.pos() if word in ("-LRB-", "-RRB-", ".")] == ["-LRB-", "-RRB-", "."]
     phrases = {" ".join(node.leaves()) for node in first.subtrees()}
     assert {"The old dog", "by the fire"} <= phrases
     assert first[-1].leaves() == ["."]

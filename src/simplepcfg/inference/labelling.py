@@ -16,7 +16,7 @@ from torch import Tensor
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree
+from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree, escape_brackets
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT, gold_labels
@@ -232,7 +232,7 @@ def _labelled_tree(
         if min(j, n) - i >= 2 and (whole or name != NO_CONSTITUENT):
             place = (0, len(words)) if whole else (kept[i], kept[min(j, n) - 1] + 1)
             spans[place] = PHRASE_LABEL if name == NO_CONSTITUENT else name
-    tagged = [punctuation.get(word, PUNCTUATION_TAG) for word in words]
+    tagged = [punctuation.get(escape_brackets(word), PUNCTUATION_TAG) for word in words]
     for index, tag in zip(kept, nodes.tags, strict=False):
         tagged[index] = tag
     ordered = sorted(spans.items(), key=lambda item: (item[0][0], -item[0][1]))
