@@ -189,5 +189,6 @@ def _power(probabilities: Tensor) -> Tensor:
 
 def raised(probabilities: Numbers) -> Numbers:
     """Return the q-th powers."""
-    squares = probabilities * probabilities
-    return squares * squares
+    powers = probabilities * probabilities
+    powers *= powers
+    return powers

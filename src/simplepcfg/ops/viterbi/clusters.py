@@ -6,9 +6,9 @@ from torch import Tensor
 from simplepcfg.ops.transposed_rules import kept_layout
 
 CLUSTERS = 96
-ITERATIONS = 12
-DIRECTIONS = 64  # of the random projection
-FREQUENCY_STEPS = 30
+ITERATIONS = 4
+DIRECTIONS = 32  # of the random projection
+FREQUENCY_STEPS = 8
 
 
 def clusters_of(left: Tensor, right: Tensor) -> Tensor:
