@@ -174,3 +174,12 @@ def test_a_piped_table_is_not_cut(call: Call, trees_file: Path, tmp_path: Path) 
     many = call("evaluate", *["left-branching", "right-branching", "random", "oracle"] * 6, trees_file)
     assert next(line for line in many.lines if "oracle" in line).split().count("right-branching") == 6
     assert "…" not in many.out
+
+
+def test_missing_predictions_are_refused_before_a_run_is_loaded(
+    call: Call, tiny_run: Path, trees_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simplepcfg.inference.systems.load", lambda *_: pytest.fail("a run was loaded"))
+    result = call("evaluate", tiny_run, trees_file, "--predictions", "missing.trees")
+    assert result.code == 2
+    assert "missing.trees: no such file" in result.err

@@ -115,6 +115,8 @@ def evaluate_systems(
     if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
         raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
     gold = [] if is_text else read_gold(file)
+    same = [item.tree if isinstance(item, DependencyTree) else item for item in gold]  # a pipe is read once
+    predicted = {path: same if path == file else list(read_trees(path)) for path in predictions}
 
     @cache
     def treebank(preprocessing: Preprocessing) -> Treebank:
@@ -153,9 +155,7 @@ def evaluate_systems(
 
         group = Ensemble([loaded[folder] for folder in ensemble_of or folders])
         columns.append(_alone(group.evaluate_treebank(treebank(common))))
-    for path in predictions:
-        same = [item.tree if isinstance(item, DependencyTree) else item for item in gold]  # a pipe is read once
-        guesses = same if path == file else list(read_trees(path))
+    for path, guesses in predicted.items():
         columns.append(_alone(_evaluate_predictions(path, guesses, treebank(common), file, labels, remark)))
     return columns
 
