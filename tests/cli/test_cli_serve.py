@@ -32,7 +32,7 @@ def test_without_the_extra(call: Call, tiny_run: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     found = call("serve", tiny_run)
     assert found.code == 2
-    assert "pip install 'simplepcfg[serve]'" in found.err
+    assert "pip install '.[serve]' in a checkout" in found.err
 
 
 def test_taken_port(call: Call, tiny_run: Path) -> None:

@@ -35,7 +35,13 @@ OTHERS = {
         f"# text = a dog\n# a free comment\n{WORDS}".encode(),
         "".join(f"# note-{k} = x\n" for k in range(50)).encode() + WORDS.encode(),
     ],
-    "XML": [b'<?xml version="1.0"?>\n<corpus>', b"\n<!DOCTYPE html>\n", b'<TEI xmlns="x">\n', b"<DOC>\n<S ID=1>\n"],
+    "XML": [
+        b'<?xml version="1.0"?>\n<corpus>',
+        b"\n<!DOCTYPE html>\n",
+        b'<TEI xmlns="x">\n',
+        b"<svg>\n",
+        b"<DOC>\n<S ID=1>\n",
+    ],
     "JSON": [
         b'{"text": "the dog"}\n{"text": "a cat"}',
         b'{\n  "sentences": [',

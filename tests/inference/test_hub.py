@@ -38,7 +38,7 @@ def test_a_folder_has_no_revision(run_folder: Path) -> None:
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r"pip install 'simplepcfg\[hub\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[hub\]' in a checkout"):
         Run.from_pretrained("nobody/nothing")
 
 

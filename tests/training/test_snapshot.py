@@ -189,7 +189,7 @@ def test_wandb(make_config, tmp_path: Path, monkeypatch) -> None:
 
 def test_refusals(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("simplepcfg.training.reporting.event_logs.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'simplepcfg\[log\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[log\]' in a checkout"):
         make_reporter(True, ["tensorboard"], tmp_path)
     with pytest.raises(InputError, match="pip install wandb"):
         make_reporter(True, ["wandb"], tmp_path)

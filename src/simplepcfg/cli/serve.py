@@ -39,7 +39,7 @@ def command(
         import starlette  # noqa: F401
         import uvicorn
     except ImportError:
-        raise InputError("serving needs starlette and uvicorn; pip install 'simplepcfg[serve]'") from None
+        raise InputError("serving needs starlette and uvicorn; pip install '.[serve]' in a checkout") from None
     from simplepcfg.inference.run import load
     from simplepcfg.inference.systems import unique_names
     from simplepcfg.serving.app import LOCAL_NAMES, make_app

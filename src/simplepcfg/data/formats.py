@@ -49,7 +49,7 @@ _CONLLU_WORD = re.compile(r"\d+(?:[-.]\d+)?(?:\t[^\t]*){5}\t(?:\d+|_)(?:\t[^\t]*
 _CONLLU_COMMENT = re.compile(r"#\s*(?:[\w.:\[\]-]+\s*=|(?:newdoc|newpar)\b)")
 # The tag that begins a page, or a line that is one tag of a document; <unk> and <s>, which text has too, are none.
 _XML_START = re.compile(
-    r"<\?xml\b|<!doctype\b|<(?:html|tei)\b[^<>]*>|<(?:corpus|treebank|text|doc|document|body)\b[^<>]*>$",
+    r"<\?xml\b|<!doctype\b|<(?:html|svg|tei)\b[^<>]*>|<(?:corpus|treebank|text|doc|document|body)\b[^<>]*>$",
     re.IGNORECASE,
 )
 _JSON_START = re.compile(r'\{\s*"[^"]*"\s*:|\[\s*(?:\{\s*"|\[\s*")')

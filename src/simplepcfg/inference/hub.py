@@ -76,7 +76,7 @@ def _library() -> ModuleType:
     try:
         import huggingface_hub
     except ImportError:
-        raise InputError("the hub needs huggingface_hub; pip install 'simplepcfg[hub]'") from None
+        raise InputError("the hub needs huggingface_hub; pip install '.[hub]' in a checkout") from None
     return huggingface_hub
 
 

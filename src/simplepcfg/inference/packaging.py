@@ -101,7 +101,7 @@ def build_wheel(packed: Path, distribution: str, out: Path) -> Path:
     try:
         from hatchling.builders.wheel import WheelBuilder
     except ImportError:
-        raise InputError("a package is built by hatchling; pip install 'simplepcfg[package]'") from None
+        raise InputError("a package is built by hatchling; pip install '.[package]' in a checkout") from None
     module, name = distribution.replace("-", "_"), distribution.removeprefix(PREFIX)
     with TemporaryDirectory(prefix="simplepcfg-") as temporary:
         root = Path(temporary)

@@ -148,5 +148,5 @@ def _require(module: str, extra: str | None) -> None:
     except ValueError:  # A module without a specification has been imported already.
         installed = True
     if not installed:
-        fix = f"pip install 'simplepcfg[{extra}]'" if extra else f"pip install {module}"
+        fix = f"pip install '.[{extra}]' in a checkout" if extra else f"pip install {module}"
         raise InputError(f"these events need {module}, which is not installed; {fix}")
