@@ -81,22 +81,6 @@ BASELINES = {
 SIZES_BUT_P = {"B": "B", "n": "n", "N": "N"}  # where P = 2N in all rows
 SIZES = {**SIZES_BUT_P, "P": "P"}
 TABLES = {
-    "surprisal": Table(
-        "surprisal.csv",
-        "python benchmarks/surprisal.py",
-        {
-            "words": "words",
-            "N": "N = P",
-            "machine": "machine",
-            "threads": "threads",
-            "seconds": "seconds",
-            "cpu_seconds": "CPU seconds",
-            "floor_seconds": "floor (CPU seconds)",
-            "peak_mb": "peak (MB)",
-        },
-        ("data", "words", "N", "V", "device", "machine"),
-        lambda row: "@" not in row["machine"],  # an older program
-    ),
     "read-text": Table(
         "read_text.csv",
         "python benchmarks/read_text.py",

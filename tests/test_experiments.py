@@ -1,4 +1,4 @@
-"""The runner of experiments: rows are recorded once, and what was stopped goes on; and a look at first steps."""
+"""The runner of experiments: rows are recorded once, and what was stopped goes on."""
 
 import csv
 import random
@@ -151,60 +151,6 @@ def test_one_seed_of_a_few_steps_from_trees(run: Callable[..., str], plan: Path)
 def test_mistakes_are_one_line(refused: Refused, plan: Path, change: str, arguments: list[str], message: str) -> None:
     plan.write_text(plan.read_text("utf-8") + change, "utf-8")
     assert message in refused("run.py", str(plan), "--train", "a", "--valid", "a", *arguments)
-
-
-def test_gradients_in_every_precision(started: Program, plan: Path) -> None:
-    """On a CPU all precisions compute in float32, so that their gradients agree at every step that was asked for."""
-    sizes = ["--set", "model.nonterminals=4", "--set", "model.preterminals=8", "--set", "model.embedding=8"]
-    asked = ["--train", str(plan.parent / "text.txt"), "--at", "0,3", "--device", "cpu"]
-    code, out, said = started("gradient_precision.py", "sn-pcfg-small", *asked, *sizes)
-    assert code == 0, said
-    lines = out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == [
-        "step 0, tf32",
-        "step 0, bf16",
-        "step 3, tf32",
-        "step 3, bf16",
-    ]
-    assert all("symbols 0.0" in line and "emission 0.0" in line for line in lines)
-
-
-def test_the_first_steps_of_dedicated_preterminals(started: Program, plan: Path) -> None:
-    """Half of the left productions go to them at first; a rate that moves nothing leaves them all."""
-    asked = ["model.nonterminals=16", "model.preterminals=16", "model.embedding=32", "training.batch_size=8"]
-    asked += [
-        "model.rms_norm=true",
-        "model.init_logit_std=2",
-        "model.dedicated_preterminals=0.5",
-        "training.learning_rate=1e-9",
-    ]
-    settings = [part for setting in asked for part in ("--set", setting)]
-    text = ["--train", str(plan.parent / "text.txt")]
-    steps = ["--steps", "4", "--every", "2", "--device", "cpu"]
-    code, out, said = started("first_steps.py", "sn-pcfg-small", *text, *settings, *steps)
-    assert code == 0, said
-    lines = out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["step 0", "step 2", "step 4"]
-    shares = [float(line.split("dedicated preterminals ")[1].split(",")[0]) for line in lines]
-    assert shares == [pytest.approx(0.5, abs=0.05)] * 3
-    likeness = [float(line.split("left children alike ")[1].split(",")[0]) for line in lines]
-    assert 0 < likeness[0] < 0.9
-    assert likeness == [likeness[0]] * 3
-
-
-@pytest.mark.parametrize(
-    ("config", "arguments", "message"),
-    [
-        ("hmm-4096", ["--set", "model.states=8"], "hmm-4096 is no SN-PCFG with shared embeddings"),
-        ("sn-pcfg-small", ["--every", "0"], "--steps 100 --every 0: both must be at least 1"),
-        ("sn-pcfg-smell", [], "sn-pcfg-smell"),
-        ("sn-pcfg-small", ["--train", "missing.txt"], "missing.txt"),
-    ],
-)
-def test_mistakes_in_asking_for_first_steps(
-    refused: Refused, plan: Path, config: str, arguments: list[str], message: str
-) -> None:
-    assert message in refused("first_steps.py", config, "--train", str(plan.parent / "text.txt"), *arguments)
 
 
 def test_tables_are_those_of_the_plans() -> None:
