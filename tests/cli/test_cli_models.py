@@ -51,8 +51,6 @@ def test_python_and_the_other_commands(call: Call) -> None:
     assert float(scores[0]) == pytest.approx(likely, abs=1e-5)
     assert len(call("sample", "english", "--count", 2, "--max-length", 10).lines) == 2
     assert call("show", "english", "--top", 2).code == 0
-    alone = ["The man saw the dog."]
-    assert simplepcfg.Run.from_pretrained("english").score(alone) == run.score(alone)
 
 
 def test_models_lists_it_and_prints_its_card(call: Call) -> None:

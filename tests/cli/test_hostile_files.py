@@ -16,8 +16,6 @@ import torch
 
 from attacks.fuzz_targets import limited
 from command_calls import Call, Outcome
-from simplepcfg.inference.hub import FILES
-from simplepcfg.inference.run import load
 from simplepcfg.plans.jobs import PREPARED_KEYS, _prepared_settings
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.teachers import TeacherMarginals
@@ -119,23 +117,6 @@ def test_links_out_of_the_cache_of_a_hub(
     os.replace(snapshot / "vocabulary.txt", tmp_path / "other" / "blobs" / "secret")
     (snapshot / "vocabulary.txt").symlink_to(target)
     refused(call("parse", snapshot, text_file), "vocabulary.txt: is a link out of the run folder, to ")
-
-
-def test_a_model_card_that_is_a_link_is_not_published(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("a diary")
-    (run.path / "README.md").symlink_to(secret)
-    published: dict[str, str] = {}
-
-    def publish(folder: Path, *_: object) -> str:
-        published.update({name: (folder / name).read_text() for name in FILES if name.endswith(".md")})
-        return "address"
-
-    monkeypatch.setattr("simplepcfg.inference.hub.publish", publish)
-    load(run.path).push_to_hub("me/grammar")
-    assert "diary" not in published["README.md"]
 
 
 def test_paths_in_a_prepared_folder_are_not_followed(tmp_path: Path) -> None:

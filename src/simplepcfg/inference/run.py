@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -433,53 +433,6 @@ class Run(TrainedModel):
                 write_text(folder.labels, self.labels.to_json())
             save_config(self.config, folder.config)
         return folder.path
-
-    def save_pretrained(self, directory: str | PathLike[str]) -> Path:
-        """Save the run with a model card to fill in; the folder is what `push_to_hub` uploads."""
-        from simplepcfg.inference.hub import write_card
-
-        folder = self.save(directory)
-        write_card(folder, folder.name, self.config.model.kind)
-        return folder
-
-    def push_to_hub(
-        self,
-        repository: str,
-        *,
-        message: str = "Add a grammar",
-        private: bool = False,
-        token: str | None = None,
-        endpoint: str | None = None,
-    ) -> str:
-        """Upload the run to a model hub, as "me/my-grammar", and return the commit's address. Needs the extra `hub`.
-
-        A model card that lies in the run's own folder goes with it.
-        """
-        from shutil import copyfile
-        from tempfile import TemporaryDirectory
-
-        from simplepcfg.inference.hub import publish, write_card
-
-        with TemporaryDirectory(prefix="simplepcfg-") as temporary:
-            folder = self.save(Path(temporary) / "run")
-            if self.directory is not None and RunFolder(self.directory).is_own(self.directory / "README.md"):
-                copyfile(self.directory / "README.md", folder / "README.md")
-            write_card(folder, repository, self.config.model.kind)
-            return publish(folder, repository, message, private, token, endpoint)
-
-    @staticmethod
-    def from_pretrained(
-        name: str | PathLike[str],
-        *,
-        revision: str | None = None,
-        token: str | None = None,
-        endpoint: str | None = None,
-        device: str = "auto",
-    ) -> Run:
-        """Load a run from a folder, an installed grammar by its name, or one of a model hub (needs the extra `hub`)."""
-        from simplepcfg.inference.hub import fetch
-
-        return load(fetch(fspath(name), revision, token, endpoint), device)
 
     def longest_sentence(self, most: int | None = None) -> int:
         """Return the most words of a sentence that this machine has memory for, or `most` if that is fewer.
