@@ -3,7 +3,7 @@
     python benchmarks/unknown_words.py MODEL ... --text TEXT [--misspellings 1000] [--blimp FOLDER] [--syntaxgym FOLDER]
         [--novels TEXT] [--kept FILE]
 
-MODEL is a run, an installed grammar, or the file of an n-gram model or LSTM. Each question is asked once and answered
+MODEL is a run, an installed grammar, or the file of an n-gram model. Each question is asked once and answered
 twice: with a closed vocabulary, in which every unknown word is `<unk>` or its class, and with spellings.
 
 A misspelling is a sentence of TEXT (one a line) in which one letter of a known word of four letters or more is
@@ -27,13 +27,14 @@ from benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.data.spelling import spelling_log_probability
 from simplepcfg.errors import TextWarning
-from simplepcfg.inference.evaluation import evaluate_sequence_model
+from simplepcfg.inference.evaluation import evaluate_ngram
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.word_models import load_word_model
 from simplepcfg.linguistics.accuracy import Accuracy, Judgement, accuracy_of_set
+from simplepcfg.linguistics.controls.ngram import NgramModel
 from simplepcfg.linguistics.minimal_pairs import evaluate_minimal_pairs, read_minimal_pairs
 from simplepcfg.linguistics.syntaxgym import evaluate_suites, read_suite
-from simplepcfg.linguistics.word_model import SequenceModel, Words, WordSurprisal
+from simplepcfg.linguistics.word_model import Words, WordSurprisal
 from simplepcfg.runs.device import resolve_device
 
 RESULTS = Path(__file__).parent / "results" / "unknown_words.csv"
@@ -41,7 +42,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LEAST_LETTERS = 4
 LONGEST = 15  # words of a sentence
 ALL = 10**9
-Model = Run | SequenceModel
+Model = Run | NgramModel
 
 
 def main() -> None:
@@ -147,7 +148,7 @@ def answers(model: Remembering, arguments: argparse.Namespace) -> Iterator[tuple
     if arguments.novels is not None:
         sentences = list(read_sentences(arguments.novels, split=model.preprocessing.split))
         each = model.model
-        report = each.evaluate(sentences) if isinstance(each, Run) else evaluate_sequence_model(each, sentences, "")
+        report = each.evaluate(sentences) if isinstance(each, Run) else evaluate_ngram(each, sentences, "")
         closed, spelled = report.perplexity, report.open_vocabulary
         yield (
             "novels",

@@ -10,7 +10,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.linguistics.controls.files import load_ngram
+from simplepcfg.linguistics.controls.ngram_files import load_ngram
 from simplepcfg.runs.corpus import hold_out
 from simplepcfg.runs.run_folder import RunFolder
 from tiny_runs import SETTINGS, tiny_sentences
@@ -63,30 +63,67 @@ def test_from_the_text_of_a_run(call: Call, eos: str, tmp_path: Path) -> None:
     assert (result.code, result.err.count("\n")) == (2, 1)
 
 
-def test_a_vocabulary_of_its_own(call: Call, tmp_path: Path) -> None:
-    text, out = tmp_path / "text.txt", tmp_path / "model.safetensors"
-    text.write_text("The dog , the cat .\nthe dog barks .\n")
-    assert call("baseline", "ngram", "--train", text, "--out", out).code == 0
-    assert set(load_ngram(out).vocabulary.words) == {"<pad>", "<unk>", "the", "dog"}
-    options = ["--punctuation", "--min-count", 1, "--vocabulary-size", 4, "--order", 1]
-    assert call("baseline", "ngram", "--train", text, "--out", out, *options).code == 0
-    assert set(load_ngram(out).vocabulary.words) == {"<pad>", "<unk>", "the", "dog", ".", ","}
-    text.write_text("Mr. Fox didn't bark. The dog didn't.\n")
-    assert call("baseline", "ngram", "--train", text, "--out", out, "--raw", "--min-count", 1).code == 0
-    assert {"mr.", "n't", "did"} <= set(load_ngram(out).vocabulary.words)
+@pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
+def test_beside_a_run(
+    call: Call, name: str, text_file: Path, trees_file: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder, out, train = request.getfixturevalue(name), tmp_path / "model.safetensors", tmp_path / "train.txt"
+    train.write_text("\n".join(tiny_sentences()) + "\n")
+    assert call("baseline", "ngram", "--train", train, "--like", folder, "--out", out).code == 0
+    for file in (text_file, trees_file):
+        outcome = call("evaluate", folder, out, file, "--json", "-")
+        rows = json.loads(outcome.out)
+        assert len({row["perplexity_tokens"] for row in rows}) == 1
+        assert len({row["perplexity_sentences"] for row in rows}) == 1
+        assert len({(row["vocabulary_size"], row["unknown_words"]) for row in rows}) == 1
+        assert all(row["perplexity"] > 1 for row in rows)
+        assert "vocabular" not in outcome.err
+    sentences = [line.split() for line in text_file.read_text().splitlines()]
+    printed = [float(line) for line in call("score", out, text_file, "-q").lines]
+    assert printed == pytest.approx(load_ngram(out).score(sentences), abs=1e-5)
+    rows = [line.split("\t") for line in call("score", out, text_file, "--surprisal", "-q").lines[1:]]
+    total = -sum(float(row[4]) for row in rows if row[0] == "1" and row[4] != "NA") * math.log(2)
+    assert total == pytest.approx(printed[0], abs=1e-4)
+
+
+def test_every_test_takes_it(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.safetensors"
+    assert call("baseline", "ngram", "--train", text_file, "--like", tiny_run, "--out", out).code == 0
+    suite = tmp_path / "suite.json"
+    regions = [{"region_number": 1, "content": "The dogs"}, {"region_number": 2, "content": "bark."}]
+    conditions = [{"condition_name": name, "regions": regions} for name in ("a", "b")]
+    suite.write_text(
+        json.dumps(
+            {
+                "meta": {"name": "s", "metric": "sum"},
+                "predictions": [{"type": "formula", "formula": "(2;%a%) < (2;%b%)"}],
+                "items": [{"item_number": 1, "conditions": conditions}],
+            }
+        )
+    )
+    assert json.loads(call("test", "syntaxgym", out, suite, "--json", "-").out)[0]["ties"] == 1
+    words = tmp_path / "words.tsv"
+    lines = [
+        f"1\t{number}\t{place}\t{word}\t{300 + 7 * len(word) + 3 * place + number % 5}"
+        for number, sentence in enumerate(tiny_sentences(40, seed=2))
+        for place, word in enumerate(sentence.split())
+    ]
+    words.write_text("\n".join(["item\tsentence\tzone\tword\tmean_rt", *lines]) + "\n")
+    found = call("test", "reading-times", out, words, "--folds", 3, "--resamples", 5, "--json", "-")
+    assert [row["predictor"] for row in json.loads(found.out)] == ["surprisal"]
+    refused = call("test", "reading-times", out, words, "--predictors", "depth")
+    assert (refused.code, refused.err.count("\n")) == (2, 2)  # a remark on frequencies, and the refusal
 
 
 def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "model.safetensors"
     for arguments in (
         ["--out", out],
-        ["--train", text_file, "--out", tmp_path / "model.arpa"],
+        ["--train", text_file, "--out", out],
         ["--like", tiny_run, "--out", out],  # its text was no file
-        ["--train", "nowhere.txt", "--out", out],
-        ["--train", text_file, "--out", tmp_path / "no" / "where"],
+        ["--train", "nowhere.txt", "--out", out, "--like", tiny_run],
+        ["--train", text_file, "--out", tmp_path / "no" / "where", "--like", tiny_run],
         ["--train", text_file, "--out", out, "--like", tmp_path],
-        ["--train", text_file, "--out", out, "--like", tiny_run, "--min-count", 2],
-        ["--train", text_file, "--out", out, "--like", tiny_run, "--no-punctuation"],
     ):
         result = call("baseline", "ngram", *arguments)
         assert (result.code, result.out) == (2, "")
@@ -94,12 +131,10 @@ def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: 
     assert not list(tmp_path.glob("model.*"))
 
 
-@pytest.mark.parametrize("kind", ["ngram", "lstm"])
-def test_truncated_models_are_called_damaged(call: Call, text_file: Path, tmp_path: Path, kind: str) -> None:
+def test_truncated_models_are_called_damaged(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
     out, pairs = tmp_path / "model.safetensors", tmp_path / "pairs.tsv"
     pairs.write_text("a cat\tcat a\n")
-    options = ["--size", 8, "--epochs", 1, "--device", "cpu"] if kind == "lstm" else []
-    assert call("baseline", kind, "--train", text_file, "--out", out, *options).code == 0
+    assert call("baseline", "ngram", "--like", tiny_run, "--train", text_file, "--out", out).code == 0
     content = out.read_bytes()
     for length in (400, len(content) // 2, len(content) - 1):
         out.write_bytes(content[:length])
@@ -113,12 +148,11 @@ def test_truncated_models_are_called_damaged(call: Call, text_file: Path, tmp_pa
             assert f"{out}: damaged" in result.err
 
 
-@pytest.mark.parametrize("kind", ["ngram", "lstm"])
-def test_pipes_are_not_replaced_by_models(call: Call, text_file: Path, tmp_path: Path, kind: str) -> None:
+def test_pipes_are_not_replaced_by_models(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for out in ("-", pipe, tmp_path):
-        result = call("baseline", kind, "--train", text_file, "--out", out)
+        result = call("baseline", "ngram", "--like", tiny_run, "--train", text_file, "--out", out)
         assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert pipe.is_fifo()
     assert not Path("-").exists()

@@ -173,12 +173,18 @@ def test_json_of_raw_text(call: Call, tiny_run: Path) -> None:
     assert [json.loads(line)["words"] for line in lines] == WORDS
 
 
-@pytest.mark.parametrize(("kind", "settings"), [("ngram", ()), ("lstm", ("--epochs", 1, "--size", 4, "--layers", 1))])
-def test_a_control_on_untokenised_text_names_an_option(
-    call: Call, tmp_path: Path, kind: str, settings: tuple[str | int, ...]
-) -> None:
+def test_a_control_on_untokenised_text_names_an_option(call: Call, tiny_run: Path, tmp_path: Path) -> None:
     (tmp_path / "raw.txt").write_text("The dog sees a cat.\nThe man sleeps, too.\n" * 10)
-    arguments = ("baseline", kind, "--train", tmp_path / "raw.txt", "--out", tmp_path / "control", *settings)
+    arguments = (
+        "baseline",
+        "ngram",
+        "--like",
+        tiny_run,
+        "--train",
+        tmp_path / "raw.txt",
+        "--out",
+        tmp_path / "control",
+    )
     result = call(*arguments)
     assert result.code == 0, result.err
     assert "as in `cat.`; --raw splits it into sentences and words\n" in result.err

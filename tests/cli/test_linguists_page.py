@@ -25,7 +25,7 @@ def test_every_command_runs(call: Call, tmp_path: Path, monkeypatch: pytest.Monk
         for name, text in FILE.findall(block):
             Path(name).write_text(text)
         commands += FILE.sub("", block).strip().splitlines()
-    assert len(commands) == 8
+    assert len(commands) == 7
     for line in commands:
         program, *words = shlex.split(line)
         assert program == "simplepcfg"

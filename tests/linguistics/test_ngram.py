@@ -13,8 +13,8 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.controls import ngram
-from simplepcfg.linguistics.controls.files import is_ngram_file, load_ngram, save_ngram
 from simplepcfg.linguistics.controls.ngram import START, STOP, Level, NgramModel
+from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram, save_ngram
 from simplepcfg.linguistics.controls.ngram_training import Discounts, train_ngram
 from simplepcfg.runs import tensor_files
 

@@ -1,4 +1,4 @@
-"""Unknown words in n-gram models and LSTMs: their spelling counts, as it does in a run."""
+"""Unknown words in n-gram models: their spelling counts, as it does in a run."""
 
 import math
 from pathlib import Path
@@ -7,14 +7,11 @@ import pytest
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.spelling import SpellingModel
-from simplepcfg.inference.evaluation import evaluate_sequence_model
+from simplepcfg.inference.evaluation import evaluate_ngram
 from simplepcfg.inference.word_models import load_word_model
-from simplepcfg.linguistics.controls.files import load_sequence_model, save_lstm, save_ngram
-from simplepcfg.linguistics.controls.lstm import LSTMConfig
-from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm
+from simplepcfg.linguistics.controls.ngram_files import load_ngram, save_ngram
 from simplepcfg.linguistics.controls.ngram_training import train_ngram
-from simplepcfg.linguistics.controls.text import ControlText
-from simplepcfg.linguistics.word_model import SequenceModel
+from simplepcfg.linguistics.controls.text import read_control_text
 from simplepcfg.runs.config.schema import DataConfig
 from simplepcfg.runs.corpus import prepare_corpus
 from tiny_runs import make_tiny_run, tiny_sentences
@@ -23,21 +20,17 @@ TEXT = [sentence.lower().split() for sentence in tiny_sentences(60)]
 SENTENCE, OTHER = ["the", "dog", "xqzt", "the", "child"], ["the", "dog", "tzqxx", "the", "child"]
 
 
-@pytest.fixture(scope="module", params=["ngram", "lstm"])
-def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus = prepare_corpus(DataConfig(min_count=2), 0, TEXT)
     path: Path = tmp_path_factory.mktemp("controls") / "model.safetensors"
-    if request.param == "lstm":
-        training = LSTMTraining(epochs=1)
-        save_lstm(train_lstm(corpus, Preprocessing(), LSTMConfig(size=8, layers=1), training).model, path)
-    else:
-        save_ngram(train_ngram(TEXT, corpus.vocabulary, Preprocessing(), spelling=corpus.spelling), path)
+    save_ngram(train_ngram(TEXT, corpus.vocabulary, Preprocessing(), spelling=corpus.spelling), path)
     return path
 
 
 def test_scores_and_surprisals_count_spellings(file: Path) -> None:
     model, closed = load_word_model(str(file)), load_word_model(str(file), closed_vocabulary=True)
-    spelling = load_sequence_model(str(file)).spelling
+    spelling = load_ngram(file).spelling
     assert spelling is not None
     gap = model.score([SENTENCE])[0] - closed.score([SENTENCE])[0]
     assert gap == pytest.approx(spelling.log_probability("xqzt"), rel=1e-9)
@@ -51,8 +44,8 @@ def test_scores_and_surprisals_count_spellings(file: Path) -> None:
 
 
 def test_perplexity_per_word_and_character(file: Path) -> None:
-    model: SequenceModel = load_sequence_model(str(file))
-    report = evaluate_sequence_model(model, [SENTENCE, ["the", "dog"]], "model")
+    model = load_ngram(file)
+    report = evaluate_ngram(model, [SENTENCE, ["the", "dog"]], "model")
     closed, spelled = report.perplexity, report.open_vocabulary
     assert closed is not None
     assert spelled is not None
@@ -61,7 +54,7 @@ def test_perplexity_per_word_and_character(file: Path) -> None:
     assert spelled.characters == len("the dog xqzt the child ") + len("the dog ")
     assert spelled.character_perplexity == pytest.approx(math.exp(-spelled.log_likelihood / spelled.characters))
     assert spelled.perplexity > closed.perplexity
-    assert evaluate_sequence_model(model, [["the", "<unk>"]], "model").open_vocabulary is None
+    assert evaluate_ngram(model, [["the", "<unk>"]], "model").open_vocabulary is None
     assert report.to_dict()["character_perplexity"] == spelled.character_perplexity
 
 
@@ -69,11 +62,9 @@ def test_a_control_like_a_run_has_its_spellings(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("\n".join(map(" ".join, TEXT)))
     run = make_tiny_run(tmp_path / "run", "data.min_count=3")
-    like = ControlText(like=str(run), train=str(text)).sentences().spelling
-    own = ControlText(train=str(text), min_count=3).sentences().spelling
+    like = read_control_text(str(run), str(text)).spelling
     assert isinstance(like, SpellingModel)
-    assert isinstance(own, SpellingModel)
     expected = load_word_model(str(run)).spelling  # type: ignore[attr-defined]
-    assert like.log_probability("xqzt") == expected.log_probability("xqzt") != own.log_probability("xqzt")
+    assert like.log_probability("xqzt") == expected.log_probability("xqzt")
     (run / "spelling.safetensors").unlink()  # as runs of earlier versions
-    assert ControlText(like=str(run), train=str(text)).sentences().spelling is None
+    assert read_control_text(str(run), str(text)).spelling is None

@@ -93,16 +93,16 @@ def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[st
 
 
 def _preprocessing_of(grammar: str) -> "Preprocessing | None":
-    """Return how a grammar or a control reads text, without loading a grammar; None for a baseline."""
+    """Return how a grammar or an n-gram model reads text, without loading a grammar; None for a baseline."""
     from simplepcfg.evaluation.treebank import BASELINES
-    from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
+    from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram
     from simplepcfg.pretrained import run_directory
     from simplepcfg.runs.run_folder import RunFolder
 
     if grammar in BASELINES:
         return None
-    if names_sequence_model(grammar):
-        return load_sequence_model(grammar, "cpu").preprocessing
+    if is_ngram_file(grammar):
+        return load_ngram(grammar).preprocessing
     folder = RunFolder(run_directory(grammar))
     folder.require(folder.config, folder.vocabulary, folder.model)
     return folder.read_config().data.preprocessing

@@ -23,7 +23,7 @@ class EvaluateRequest:
 
     arguments: list[str] = arg(
         "[RUN]... FILE",
-        "Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
+        "Run folders, folders of runs, n-gram models, left-branching, right-branching, random, oracle; "
         "last, trees, a dependency treebank (CoNLL-U) or text.",
     )
     predictions: list[str] | None = opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
@@ -69,7 +69,7 @@ def command(request: EvaluateRequest) -> None:
     Each run's own preprocessing is applied to the file first; baselines and predictions take that of the first run, or
     the usual one (punctuation dropped, lower-cased). Perplexity has its denominator beside it. A folder of run folders
     is a group, shown as mean ± standard deviation over its runs. Perplexities over different vocabularies are not
-    compared. Runs without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone.
+    compared. Runs without trees (hidden Markov models) and n-gram models have perplexity alone.
 
     CoNLL-U with heads is a dependency treebank, in any language: the table has the recall of the spans of its
     subtrees and the share of brackets that cross one, beside left, right branching and random trees.

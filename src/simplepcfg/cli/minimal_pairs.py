@@ -10,7 +10,7 @@ SUMMARY = "Is the acceptable sentence of each pair the more probable one?"
 
 def command(
     arguments: list[str] = arg(
-        "RUN... FILE...", "Run folders, n-gram models or LSTMs, and files of pairs or folders of such files."
+        "RUN... FILE...", "Run folders or n-gram models, and files of pairs or folders of such files."
     ),
     json: Json = None,
     csv: Csv = None,

@@ -31,7 +31,7 @@ PREDICTORS = (
 class ReadingTimesRequest:
     """Which models predict which times, and how."""
 
-    arguments: list[str] = arg("RUN... DATA.tsv", "Run folders, n-gram models or LSTMs, and a table with a row a word.")
+    arguments: list[str] = arg("RUN... DATA.tsv", "Run folders or n-gram models, and a table with a row a word.")
     time: str = opt("--time", "COLUMN", "Which column holds the times.", "mean_rt")
     predictors: str = opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.", "surprisal")
     frequencies: str | None = opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")

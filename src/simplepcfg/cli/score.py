@@ -37,7 +37,7 @@ INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 class ScoreOptions:
     """Options of this command alone, which its help has first."""
 
-    run: str = arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")
+    run: str = arg("RUN", "Folder of a trained run, english, or an n-gram model.")
     surprisal: bool = flag("--surprisal", "A table of every word's surprisal, in bits.")
     pruned: bool = flag("--pruned", "Leave out improbable spans: faster, and a remark tells the estimated error.")
     entropy: bool = flag("--entropy", "With --surprisal, also next-word entropies, which take time.")

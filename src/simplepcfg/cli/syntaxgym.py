@@ -10,7 +10,7 @@ SUMMARY = "Do surprisals of regions differ between conditions as predicted?"
 
 def command(
     arguments: list[str] = arg(
-        "RUN... SUITE.json...", "Run folders, n-gram models or LSTMs, and suites or folders of suites."
+        "RUN... SUITE.json...", "Run folders or n-gram models, and suites or folders of suites."
     ),
     json: Json = None,
     csv: Csv = None,

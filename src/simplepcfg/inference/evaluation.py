@@ -25,7 +25,7 @@ from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.linguistics.word_model import SequenceModel
+from simplepcfg.linguistics.controls.ngram import NgramModel
 
 
 def evaluate(
@@ -146,8 +146,8 @@ def _language_model(
     return fields
 
 
-def evaluate_sequence_model(model: SequenceModel, items: Sequence[Sentence], name: str) -> EvaluationReport:
-    """Return the perplexity of a control, over the same tokens as that of a run with the same preprocessing."""
+def evaluate_ngram(model: NgramModel, items: Sequence[Sentence], name: str) -> EvaluationReport:
+    """Return the perplexity of an n-gram model, over the same tokens as that of a run with the same preprocessing."""
     trees = [item for item in items if isinstance(item, SpanTree)]
     if items and len(trees) == len(items):
         prepared = Treebank(trees, model.preprocessing).prepared

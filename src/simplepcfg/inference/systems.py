@@ -19,10 +19,10 @@ from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.dependency_treebank import make_treebank, read_gold
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
-from simplepcfg.inference.evaluation import evaluate_sequence_model
+from simplepcfg.inference.evaluation import evaluate_ngram
 from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import Sentence
-from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
+from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.progress import stage
@@ -36,7 +36,7 @@ Remark = Callable[[str], None]
 class System:
     """A system with one name: a baseline, a run's folder, the folders of a group of runs, or a file.
 
-    A file holds an n-gram model or an LSTM, which have a perplexity and no trees.
+    A file holds an n-gram model, which has a perplexity and no trees.
     """
 
     name: str
@@ -49,7 +49,7 @@ class System:
         """Return the system of a name: a baseline, a run's folder, a folder of runs (a group), or a model's file."""
         if name in BASELINES:
             return cls(name)
-        if names_sequence_model(name):
+        if is_ngram_file(name):
             return cls(name, file=name)
         check_baseline_name(name)
         inner = runs_inside(name)
@@ -97,7 +97,7 @@ def evaluate_systems(
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
     `ensemble_of` are the folders of the runs that are evaluated together, which must be among those of the systems; all
     of them by default. Each run's own preprocessing is applied to the file; baselines and predictions take that of the
-    first run. Runs without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels`
+    first run. Runs without trees (hidden Markov models) and n-gram models have perplexity alone. With `labels`
     the symbols of the runs' most probable trees, and those of predictions, are compared with gold labels. With `raw`
     the file holds paragraphs, which are split into sentences and words. A CoNLL-U file with heads is a dependency
     treebank: systems have the recall of its subtrees and the share of brackets that cross one in place of F1.
@@ -109,7 +109,7 @@ def evaluate_systems(
         _require_trees(systems, predictions, together, labels, file)
     elif raw:
         raise InputError(f"--raw is for text but {file} holds trees; leave it out")
-    models = {system.file: load_sequence_model(system.file, device) for system in systems if system.file is not None}
+    models = {system.file: load_ngram(system.file) for system in systems if system.file is not None}
     each = [*map(_preprocessing, folders), *(model.preprocessing for model in models.values())]
     common = each[0] if each else Preprocessing()
     if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
@@ -146,7 +146,7 @@ def evaluate_systems(
     for system in systems:
         of_system = tuple(reports[folder] for folder in system.folders)
         if system.file is not None:
-            of_system = (evaluate_sequence_model(models[system.file], items, system.name),)
+            of_system = (evaluate_ngram(models[system.file], items, system.name),)
         elif not of_system:
             of_system = (treebank(common).baseline(system.name),)
         columns.append(Column(system.name, of_system, system.grouped))

@@ -53,7 +53,7 @@ class WordReader(Protocol):
 
 
 class WordModel(WordReader, Protocol):
-    """A run, an n-gram or an LSTM: anything that gives the words of a sentence probabilities from left to right."""
+    """A run or an n-gram model: anything that gives the words of a sentence probabilities from left to right."""
 
     @property
     def name(self) -> str:
@@ -70,15 +70,6 @@ class WordModel(WordReader, Protocol):
         With `ends=False` nobody needs the records after the words, and they may be left out. Entropies are None unless
         they are asked for.
         """
-
-
-class SequenceModel(WordModel, Protocol):
-    """A control without a grammar, which has its own end of a sentence in place of a run's `<eos>`."""
-
-    spelling: SpellingModel | None  # of unknown words
-
-    def token_log_probabilities(self, sentences: Sequence[Words], /) -> list[float]:
-        """log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
 
 
 def word_records(
@@ -100,14 +91,6 @@ def word_records(
     if prepared.tokens:
         records.append(WordSurprisal(END, END, *values[-1]))
     return with_entropy_reductions(records)
-
-
-def with_spellings(model: SequenceModel, tokens: Sequence[Words], scores: Sequence[float]) -> list[float]:
-    """Return log p of sentences of prepared tokens with that of the spellings of their unknown words."""
-    return [
-        score + sum(spelling_log_probability(model.spelling, model.vocabulary, token) for token in sentence)
-        for score, sentence in zip(scores, tokens, strict=True)
-    ]
 
 
 def with_entropy_reductions(records: Sequence[WordSurprisal]) -> list[WordSurprisal]:

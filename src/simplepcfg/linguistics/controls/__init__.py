@@ -1,1 +1,1 @@
-"""N-gram models and LSTMs, trained on the text of a run, as controls for grammars."""
+"""N-gram models, trained on the text of a run, as controls for grammars."""

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.preprocessing import Preprocessing
-from simplepcfg.data.spelling import SpellingModel
+from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
 from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.linguistics.word_model import Words, WordSurprisal, with_spellings, word_records
+from simplepcfg.linguistics.word_model import Words, WordSurprisal, word_records
 
 Ngram = tuple[int, ...]
 Ints = NDArray[np.int64]
@@ -108,7 +108,10 @@ class NgramModel:
     def score(self, sentences: Sequence[Words]) -> list[float]:
         """log p (nats) of each sentence, its end and the spellings of unknown words included."""
         tokens = [self.preprocessing.apply(words).tokens for words in sentences]
-        return with_spellings(self, tokens, self.token_log_probabilities(tokens))
+        return [
+            log_p + sum(spelling_log_probability(self.spelling, self.vocabulary, token) for token in sentence)
+            for log_p, sentence in zip(self.token_log_probabilities(tokens), tokens, strict=True)
+        ]
 
     def token_log_probabilities(self, sentences: Sequence[Words]) -> list[float]:
         """log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
