@@ -5,9 +5,10 @@ import errno
 import glob
 import itertools
 import json
+import math
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from io import RawIOBase
 from pathlib import Path
@@ -92,9 +93,18 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode())
 
 
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Replace `path` by indented JSON atomically."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def write_json(path: Path, content: object) -> None:
+    """Replace `path` by indented JSON atomically; NaN and infinity become null."""
+    write_text(path, json.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def finite(value: object) -> object:
+    """Return plain values for JSON, which has neither NaN nor infinity: None stands for them."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def remove_leftovers(folder: Path, of: str | None = None) -> None:

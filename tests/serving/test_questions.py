@@ -90,7 +90,7 @@ def test_describe_symbol(client: TestClient, run: Run) -> None:
     assert [item["word"] for item in found["words"]] == [word for word, _ in expected.words]
 
 
-def test_openapi_names_every_path_and_validates_replies(client: TestClient) -> None:
+def test_openapi_names_every_path_and_request(client: TestClient) -> None:
     from simplepcfg.serving.questions import QUESTIONS
 
     document = client.get("/openapi.json").json()

@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 
 from simplepcfg.inference.run import Run
 from simplepcfg.serving.app import make_app
-from simplepcfg.serving.limits import Limits
-from simplepcfg.serving.questions import QUESTIONS
+from simplepcfg.serving.questions import QUESTIONS, Limits
 
 PAGE = Path(__file__).parents[2] / "src" / "simplepcfg" / "serving" / "page"
 GOOD = {"sentence": "the old dog saw the cat"}

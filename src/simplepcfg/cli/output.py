@@ -86,7 +86,7 @@ def refuse_unwritable(path: str | None) -> str | None:
 
 def write_json(path: str, value: object) -> None:
     """Write JSON to a file, replaced in one step, or to standard output (`-`); NaN and infinity become null."""
-    write_text(path, json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json.dumps(files.finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: str, text: str) -> None:
@@ -95,13 +95,3 @@ def write_text(path: str, text: str) -> None:
         write_lines(text.splitlines())
     else:
         files.write_text(Path(path), text)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value

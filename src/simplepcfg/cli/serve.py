@@ -43,7 +43,7 @@ def command(
     from simplepcfg.inference.run import load
     from simplepcfg.inference.systems import unique_names
     from simplepcfg.serving.app import LOCAL_NAMES, make_app
-    from simplepcfg.serving.limits import Limits
+    from simplepcfg.serving.questions import Limits
 
     for name in names:
         refuse_baseline(name, "answers to serve")

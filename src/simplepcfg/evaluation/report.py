@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from simplepcfg.evaluation.f1 import F1Report, LabelRecall
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import OpenVocabulary, PerplexityReport
-from simplepcfg.files import Record
+from simplepcfg.files import Record, finite
 
 # The quantity that stands for log p where a model has no closed form; docs/models.md explains it.
 POSTERIOR_MEAN = "ELBO at the posterior mean"
@@ -141,7 +140,7 @@ class EvaluationReport:
     def to_dict(self) -> Record:
         """Return plain values for JSON; None for numbers that do not apply and for an infinite perplexity."""
         return {
-            **{key: _finite(part_of(self, path)) for key, path in JSON.items()},
+            **{key: finite(part_of(self, path)) for key, path in JSON.items()},
             "f1_by_length": {
                 bucket.name: {"sentences": bucket.sentences, "sentence_f1": bucket.sentence_f1}
                 for bucket in (self.f1.by_length if self.f1 else ())
@@ -162,7 +161,3 @@ def part_of(report: EvaluationReport, path: str) -> Part:
     for name in path.split("."):
         value = None if value is None else getattr(value, name)
     return value
-
-
-def _finite(value: Part) -> Part:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

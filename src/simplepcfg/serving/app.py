@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import anyio
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -21,13 +21,11 @@ from starlette.routing import Route
 
 from simplepcfg.drawing import stylesheet
 from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
-from simplepcfg.files import Record
+from simplepcfg.files import Record, finite
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.run_summary import run_facts, sample_parses
+from simplepcfg.inference.run_summary import run_facts
 from simplepcfg.runs.history import read_history
-from simplepcfg.serving.limits import Limits
-from simplepcfg.serving.messages import ErrorReply, MomentReply, RunReply, RunsReply
-from simplepcfg.serving.questions import QUESTIONS, Question, questions_of
+from simplepcfg.serving.questions import QUESTIONS, Limits, Question, questions_of
 from simplepcfg.version import __version__
 
 SAFETY = {
@@ -45,12 +43,16 @@ KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".s
 FIRST_QUESTIONS = frozenset({"parse"})  # what somebody who types waits for
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 
+_FOUND = {"description": "The answer, a JSON object.", "content": {"application/json": {}}}
 _ERRORS = {
-    "400": "The request is no JSON object of this form, or what it asks for cannot be.",
-    "404": "There is no such run.",
-    "413": "The body is too large.",
-    "415": "The body is not sent as application/json.",
-    "503": "Too many requests are waiting, or too little memory is left.",
+    code: {"description": f'{text} The answer is {{"error": one line}}.'}
+    for code, text in {
+        "400": "The request is no JSON object of this form, or what it asks for cannot be.",
+        "404": "There is no such run.",
+        "413": "The body is too large.",
+        "415": "The body is not sent as application/json.",
+        "503": "Too many requests are waiting, or too little memory is left.",
+    }.items()
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -72,7 +74,7 @@ class _Service:
         self._workers = workers
         self._threads: dict[bool, anyio.CapacityLimiter] = {}
         self._waiting = 0
-        self._described: list[RunReply] | None = None
+        self._described: list[Record] | None = None
 
     def guarded(self, handler: Handler) -> Handler:
         """Return the handler behind all checks; whatever fails inside is one request's error."""
@@ -111,7 +113,8 @@ class _Service:
         """GET /api/runs."""
         if self._described is None:
             self._described = [_describe(name, run) for name, run in self.runs.items()]
-        return _reply(RunsReply(runs=self._described, max_words=self.limits.words, max_trees=self.limits.trees))
+        limits = {"max_words": self.limits.words, "max_trees": self.limits.trees}
+        return _reply({"runs": self._described, **limits})
 
     async def ask(self, question: Question, request: Request) -> Response:
         """Answer POST /api/QUESTION."""
@@ -137,7 +140,7 @@ class _Service:
         finally:
             self._waiting -= 1
 
-    async def _compute(self, question: Question, request: Request, answer: Callable[[], BaseModel]) -> Response:
+    async def _compute(self, question: Question, request: Request, answer: Callable[[], Record]) -> Response:
         """Compute in a thread, unless the client leaves first: whoever types on no longer wants the answer.
 
         Trees have threads of their own and the other questions one less than there are cores, so that a tree never
@@ -146,7 +149,7 @@ class _Service:
         first = question.name in FIRST_QUESTIONS
         if first not in self._threads:  # made inside the event loop that it belongs to
             self._threads[first] = anyio.CapacityLimiter(self._workers if first else max(1, self._workers - 1))
-        outcome: BaseModel | Exception | None = None
+        outcome: Record | Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_when_gone, request, group.cancel_scope)
             outcome = await anyio.to_thread.run_sync(partial(_attempt, answer), limiter=self._threads[first])
@@ -190,7 +193,7 @@ async def _cancel_when_gone(request: Request, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-def _attempt(answer: Callable[[], BaseModel]) -> BaseModel | Exception:
+def _attempt(answer: Callable[[], Record]) -> Record | Exception:
     """Return the error as a value, which a group of tasks would wrap."""
     try:
         return answer()
@@ -244,33 +247,20 @@ def make_app(
 
 def openapi_document() -> Record:
     """Return the OpenAPI 3.1 document of the interface: one POST for each question, and the list of runs."""
-    models: list[type[BaseModel]] = [RunsReply, ErrorReply]
-    models += [model for question in QUESTIONS for model in (question.request, question.reply)]
     names, definitions = models_json_schema(
-        [(model, "validation") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
+        [(question.request, "validation") for question in QUESTIONS], ref_template="#/components/schemas/{model}"
     )
-
-    def schema(model: type[BaseModel]) -> Record:
-        return {"application/json": {"schema": names[model, "validation"]}}
-
-    errors = {code: {"description": text, "content": schema(ErrorReply)} for code, text in _ERRORS.items()}
-    paths: Record = {
-        "/api/runs": {
-            "get": {
-                "operationId": "runs",
-                "summary": "The runs that can be asked.",
-                "responses": {"200": {"description": "All runs.", "content": schema(RunsReply)}},
-            }
-        }
-    }
+    listed = {"operationId": "runs", "summary": "The runs that can be asked.", "responses": {"200": _FOUND}}
+    paths: Record = {"/api/runs": {"get": listed}}
     for question in QUESTIONS:
+        body = {"application/json": {"schema": names[question.request, "validation"]}}
         paths[f"/api/{question.name}"] = {
             "post": {
                 "operationId": question.name,
                 "summary": question.summary,
                 "description": f"As `Run.{question.name}` of the Python interface.",
-                "requestBody": {"required": True, "content": schema(question.request)},
-                "responses": {"200": {"description": "The answer.", "content": schema(question.reply)}, **errors},
+                "requestBody": {"required": True, "content": body},
+                "responses": {"200": _FOUND, **_ERRORS},
             }
         }
     return {
@@ -299,24 +289,22 @@ def _constant(content: bytes, kind: str) -> Handler:
     return handle
 
 
-def _describe(name: str, run: Run) -> RunReply:
+def _describe(name: str, run: Run) -> Record:
     model = run.config.model
-    history = read_history(run.directory)
-    return RunReply(
-        name=name,
-        kind=model.kind,
-        nonterminals=getattr(model, "nonterminals", None),
-        preterminals=getattr(model, "preterminals", None),
-        vocabulary=len(run.vocabulary),
-        questions=questions_of(run),
-        facts=dict(run_facts(run, history)),
-        training=[MomentReply(told=told, svg=svg) for told, svg in sample_parses(history)],
-        examples=examples_of(run),
-    )
+    return {
+        "name": name,
+        "kind": model.kind,
+        "nonterminals": getattr(model, "nonterminals", None),
+        "preterminals": getattr(model, "preterminals", None),
+        "vocabulary": len(run.vocabulary),
+        "questions": questions_of(run),
+        "facts": dict(run_facts(run, read_history(run.directory))),
+        "examples": examples_of(run),
+    }
 
 
-def _reply(message: BaseModel) -> Response:
-    return Response(message.model_dump_json(exclude_none=False), media_type="application/json")
+def _reply(message: Record) -> Response:
+    return JSONResponse(finite(message))
 
 
 def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,17 +19,32 @@ from simplepcfg.inference.labelled_trees import ScoredTree
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.surprisal_tables import SurprisalTable
 from simplepcfg.serving import messages as m
-from simplepcfg.serving.limits import Limits
+
+WORD = ("word", "token", "surprisal", "syntactic_surprisal", "lexical_surprisal", "entropy")  # of a record
+
+
+Answer = Record  # what is sent as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that a request may not exceed."""
+
+    words: int = 80  # of a sentence
+    characters: int = 4000  # of a sentence
+    body_bytes: int = 1 << 16
+    trees: int = 20  # k of k_best, samples of sample_trees
+    next_words: int = 50
+    waiting: int = 512  # requests of all clients at once
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A path below /api, the messages that go in and out, and the function between them, whose name is the path's."""
+    """A path below /api, the message that goes in, and the function that answers it, whose name is the path's."""
 
     summary: str
     request: type[BaseModel]
-    reply: type[BaseModel]
-    answer: Callable[[Run, Any, Limits], BaseModel]
+    answer: Callable[[Run, Any, Limits], Answer]
 
     @property
     def name(self) -> str:
@@ -37,45 +52,43 @@ class Question:
         return self.answer.__name__
 
 
-def score(run: Run, request: m.ScoreRequest, limits: Limits) -> m.ScoreReply:
-    """Answer by `Run.score`."""
+def score(run: Run, request: m.ScoreRequest, limits: Limits) -> Answer:
+    """Answer by `Run.score`: tokens, unknown words, log-probability and the share that constraints leave of it."""
     asked = _asked(run, request, limits)
-    return m.ScoreReply(tokens=asked.tokens, unknown=asked.unknown, **_scores(run, asked))
+    return {**asked.described, **_scores(run, asked)}
 
 
-def parse(run: Run, request: m.ParseRequest, limits: Limits) -> m.ParseReply:
-    """Answer by `Run.parse`."""
+def parse(run: Run, request: m.ParseRequest, limits: Limits) -> Answer:
+    """Answer by `Run.parse`: the tree, beside what `score` answers."""
     asked = _asked(run, request, limits)
     _require_trees(run)
     (tree,) = run.parse_spans([asked.words], [asked.constraints], decode=request.decode)
-    scores: dict[str, float | None] = {"log_probability": None, "share": None}
+    scores: Answer = {"log_probability": None, "share": None}
     if request.scores:
         check_cancelled()
         scores = _scores(run, asked)
-    return m.ParseReply(tokens=asked.tokens, unknown=asked.unknown, tree=_tree(run, tree, None, request.svg), **scores)
+    return {**asked.described, **scores, "tree": _tree(run, tree, None, request.svg)}
 
 
-def chart(run: Run, request: m.ChartRequest, limits: Limits) -> m.ChartReply:
-    """Answer by `Run.chart`."""
+def chart(run: Run, request: m.ChartRequest, limits: Limits) -> Answer:
+    """Answer by `Run.chart`: span marginals over the words that the run looks at, whose indices are `places`."""
     asked = _asked(run, request, limits)
     marginals = run.chart(asked.words, asked.constraints, symbols=request.symbols)
     spans = [
-        m.SpanReply(
-            start=span.start,
-            end=span.end,
-            probability=span.probability,
-            symbols=[
-                m.SymbolShare(symbol=symbol, name=symbol_name(run, symbol), probability=share)
+        {
+            **asdict(span),
+            "symbols": [
+                {"symbol": symbol, "name": symbol_name(run, symbol), "probability": share}
                 for symbol, share in span.symbols
             ],
-        )
+        }
         for span in marginals.spans
     ]
     svg = span_chart(marginals.words, marginals.table(), places=marginals.places) if request.svg else None
-    return m.ChartReply(words=marginals.words, places=marginals.places, spans=spans, svg=svg)
+    return {"words": marginals.words, "places": marginals.places, "spans": spans, "svg": svg}
 
 
-def k_best(run: Run, request: m.KBestRequest, limits: Limits) -> m.TreesReply:
+def k_best(run: Run, request: m.KBestRequest, limits: Limits) -> Answer:
     """Answer by `Run.k_best`."""
     asked = _asked(run, request, limits)
     _at_most("k", request.k, limits.trees)
@@ -84,25 +97,22 @@ def k_best(run: Run, request: m.KBestRequest, limits: Limits) -> m.TreesReply:
     return _trees(run, trees, request.svg)
 
 
-def bracketings(run: Run, request: m.BracketingsRequest, limits: Limits) -> m.BracketingsReply:
-    """Answer by `Run.bracketings`."""
+def bracketings(run: Run, request: m.BracketingsRequest, limits: Limits) -> Answer:
+    """Answer by `Run.bracketings`: trees, their shares of the sentence's probability and of the random trees."""
     asked = _asked(run, request, limits)
     _at_most("k", request.k, limits.trees)
     _require_trees(run)
     best = run.bracketings(
         asked.words, request.k, asked.constraints, samples=request.samples, seed=request.seed, between=check_cancelled
     )
-    return m.BracketingsReply(
-        bracketings=[
-            m.BracketingReply(
-                probability=item.probability, sampled=item.sampled, tree=_tree(run, item.tree, None, request.svg)
-            )
-            for item in best
-        ]
-    )
+    shown = [
+        {"probability": item.probability, "sampled": item.sampled, "tree": _tree(run, item.tree, None, request.svg)}
+        for item in best
+    ]
+    return {"bracketings": shown}
 
 
-def sample_trees(run: Run, request: m.SampleTreesRequest, limits: Limits) -> m.TreesReply:
+def sample_trees(run: Run, request: m.SampleTreesRequest, limits: Limits) -> Answer:
     """Answer by `Run.sample_trees`."""
     asked = _asked(run, request, limits)
     _at_most("samples", request.samples, limits.trees)
@@ -111,18 +121,14 @@ def sample_trees(run: Run, request: m.SampleTreesRequest, limits: Limits) -> m.T
     return _trees(run, trees, request.svg)
 
 
-def surprisal(run: Run, request: m.SurprisalRequest, limits: Limits) -> m.SurprisalReply:
-    """Answer by `Run.surprisal`."""
+def surprisal(run: Run, request: m.SurprisalRequest, limits: Limits) -> Answer:
+    """Answer by `Run.surprisal`: a record for each word and one for the end, in nats."""
     records = _surprisals(run, tuple(_words(run, request.sentence, limits)))
     svg = None
     if request.svg:
-        svg = surprisal_bars(
-            [record.word for record in records],
-            [record.surprisal for record in records],
-            [record.entropy for record in records],
-            most=request.most,
-        )
-    return m.SurprisalReply(words=[m.WordReply.model_validate(record) for record in records], svg=svg)
+        columns = ([getattr(record, name) for record in records] for name in ("word", "surprisal", "entropy"))
+        svg = surprisal_bars(*columns, most=request.most)
+    return {"words": [{name: getattr(record, name) for name in WORD} for record in records], "svg": svg}
 
 
 @lru_cache(maxsize=64)
@@ -131,45 +137,36 @@ def _surprisals(run: Run, words: tuple[str, ...]) -> SurprisalTable:
     return run.surprisal([list(words)], entropies=True)[0]
 
 
-def complete(run: Run, request: m.CompleteRequest, limits: Limits) -> m.CompleteReply:
-    """Answer by `Run.complete`."""
+def complete(run: Run, request: m.CompleteRequest, limits: Limits) -> Answer:
+    """Answer by `Run.complete`; `end` is the probability that no word follows."""
     words = _words(run, request.prefix, limits, least=0)
     _at_most("k", request.k, limits.next_words)
     completion = run.complete(words, request.k, max_length=limits.words)
-    return m.CompleteReply(
-        tokens=completion.tokens,
-        unknown=completion.unknown,
-        log_probability=completion.log_probability,
-        words=[m.NextWord(word=word, probability=share) for word, share in completion.words],
-        end=completion.end,
-        entropy=completion.entropy,
-    )
+    answer = {name: getattr(completion, name) for name in ("tokens", "unknown", "log_probability", "end", "entropy")}
+    return {**answer, "words": _shares(completion.words)}
 
 
-def describe_symbol(run: Run, request: m.DescribeSymbolRequest, limits: Limits) -> m.DescribeSymbolReply:
+def describe_symbol(run: Run, request: m.DescribeSymbolRequest, limits: Limits) -> Answer:
     """Answer by `Run.describe_symbol`."""
     described = run.describe_symbol(request.symbol)
     sides = {
-        side: [m.ChildReply(name=symbol_name(run, child.symbol), **child._asdict()) for child in children]
+        side: [{"name": symbol_name(run, child.symbol), **child._asdict()} for child in children]
         for side, children in (("left", described.left), ("right", described.right))
     }
-    words = [m.NextWord(word=word, probability=share) for word, share in described.words]
     name = symbol_name(run, described.symbol)
-    return m.DescribeSymbolReply(symbol=described.symbol, name=name, words=words, **sides)
+    return {"symbol": described.symbol, "name": name, "words": _shares(described.words), **sides}
 
 
 QUESTIONS = (
-    Question("Log-probability of a sentence.", m.ScoreRequest, m.ScoreReply, score),
-    Question("The tree of a sentence.", m.ParseRequest, m.ParseReply, parse),
-    Question("Span marginals of a sentence.", m.ChartRequest, m.ChartReply, chart),
-    Question("The most probable trees.", m.KBestRequest, m.TreesReply, k_best),
-    Question("The most probable trees without symbols.", m.BracketingsRequest, m.BracketingsReply, bracketings),
-    Question("Random trees in proportion to their probability.", m.SampleTreesRequest, m.TreesReply, sample_trees),
-    Question("Surprisal of each word.", m.SurprisalRequest, m.SurprisalReply, surprisal),
-    Question("The likeliest next words.", m.CompleteRequest, m.CompleteReply, complete),
-    Question(
-        "Likeliest children and words of a symbol.", m.DescribeSymbolRequest, m.DescribeSymbolReply, describe_symbol
-    ),
+    Question("Log-probability of a sentence.", m.ScoreRequest, score),
+    Question("The tree of a sentence.", m.ParseRequest, parse),
+    Question("Span marginals of a sentence.", m.ChartRequest, chart),
+    Question("The most probable trees.", m.KBestRequest, k_best),
+    Question("The most probable trees without symbols.", m.BracketingsRequest, bracketings),
+    Question("Random trees in proportion to their probability.", m.SampleTreesRequest, sample_trees),
+    Question("Surprisal of each word.", m.SurprisalRequest, surprisal),
+    Question("The likeliest next words.", m.CompleteRequest, complete),
+    Question("Likeliest children and words of a symbol.", m.DescribeSymbolRequest, describe_symbol),
 )
 
 
@@ -201,35 +198,36 @@ class _Asked:
     """A sentence as the run splits it, and what is known of its tree, over these words."""
 
     words: list[str]
-    tokens: list[m.TokenReply]
+    tokens: list[Answer]
     constraints: Record | None
 
     @property
-    def unknown(self) -> list[str]:
-        return [token.text for token in self.tokens if not token.known]
+    def described(self) -> Answer:
+        """Each word with its characters in the sentence, whether the run looks at it and knows it; unknown words."""
+        return {"tokens": self.tokens, "unknown": [token["text"] for token in self.tokens if not token["known"]]}
 
 
 def _asked(run: Run, request: Any, limits: Limits) -> _Asked:
     words = _words(run, request.sentence, limits)
     prepared = run.preprocessing.apply(words)
     normalised = dict(zip(prepared.kept, prepared.tokens, strict=False))
-    tokens, place = [], 0
+    tokens, place = list[Answer](), 0
     for index, word in enumerate(words):
         start = request.sentence.index(word, place)
         place = start + len(word)
         known = index not in normalised or normalised[index] in run.vocabulary
-        tokens.append(m.TokenReply(text=word, start=start, end=place, used=index in normalised, known=known))
+        tokens.append({"text": word, "start": start, "end": place, "used": index in normalised, "known": known})
     return _Asked(words, tokens, _constraints(request.constraints, tokens))
 
 
-def _constraints(asked: m.ConstraintsMessage | None, tokens: list[m.TokenReply]) -> Record | None:
+def _constraints(asked: m.ConstraintsMessage | None, tokens: list[Answer]) -> Record | None:
     if asked is None:
         return None
     spans = asked.model_dump(exclude={"unit"})
     if asked.unit == "words":
         return spans
-    starts = {token.start: index for index, token in enumerate(tokens)}
-    ends = {token.end: index + 1 for index, token in enumerate(tokens)}
+    starts = {token["start"]: index for index, token in enumerate(tokens)}
+    ends = {token["end"]: index + 1 for index, token in enumerate(tokens)}
     for kind, listed in spans.items():
         for position, (start, end, *bonus) in enumerate(listed):
             if start not in starts or end not in ends:
@@ -248,7 +246,7 @@ def _require_trees(run: Run) -> None:
         raise InputError(f"a model of kind {run.config.model.kind} has no trees; ask for score, surprisal or complete")
 
 
-def _scores(run: Run, asked: _Asked) -> dict[str, float | None]:
+def _scores(run: Run, asked: _Asked) -> Answer:
     """Return the log-probability under the constraints, and the share that they leave."""
     free = _log_probability(run, tuple(asked.words))
     if asked.constraints is None:
@@ -264,22 +262,25 @@ def _log_probability(run: Run, words: tuple[str, ...]) -> float:
     return run.score([list(words)])[0]
 
 
-def _trees(run: Run, trees: list[ScoredTree], svg: bool) -> m.TreesReply:
-    return m.TreesReply(trees=[_tree(run, scored.tree, scored.log_probability, svg) for scored in trees])
+def _shares(words: list[tuple[str, float]]) -> list[Answer]:
+    return [{"word": word, "probability": share} for word, share in words]
 
 
-def _tree(run: Run, tree: SpanTree, log_probability: float | None, svg: bool) -> m.TreeReply:
+def _trees(run: Run, trees: list[ScoredTree], svg: bool) -> Answer:
+    return {"trees": [_tree(run, scored.tree, scored.log_probability, svg) for scored in trees]}
+
+
+def _tree(run: Run, tree: SpanTree, log_probability: float | None, svg: bool) -> Answer:
+    """Return a tree; spans are [start, end, label], parents first, and `names` are readable ones of its symbols."""
     symbols = {*tree.tags, *(label for _, _, label in tree.spans)} - PLAIN_LABELS
     names = {symbol: symbol_name(run, symbol) for symbol in symbols}
-    return m.TreeReply(
-        words=list(tree.words),
-        tags=list(tree.tags),
-        spans=list(tree.spans),
-        brackets=tree.to_brackets(),
-        names=names,
-        log_probability=log_probability,
-        svg=tree_picture(tree, names=names) if svg else None,
-    )
+    return {
+        **asdict(tree),
+        "brackets": tree.to_brackets(),
+        "names": names,
+        "log_probability": log_probability,
+        "svg": tree_picture(tree, names=names) if svg else None,
+    }
 
 
 def symbol_name(run: Run, symbol: str) -> str:
