@@ -50,16 +50,16 @@ def test_report_says_what_it_does(call: Call, tiny_run: Path, trees_file: Path, 
 def test_show_says_what_it_does(
     call: Call, tiny_run: Path, trees_file: Path, monkeypatch: pytest.MonkeyPatch, slow: None
 ) -> None:
-    from simplepcfg.inference import symbol_counts
+    from simplepcfg.inference import inspection
 
-    original = symbol_counts.in_batches
+    original = inspection.in_batches
 
     def waiting(*arguments, **options):
         with stage("25 sentences", 25):
             time.sleep(0.3)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(symbol_counts, "in_batches", waiting)
+    monkeypatch.setattr(inspection, "in_batches", waiting)
     result = call("show", tiny_run, trees_file)
     assert result.code == 0
     assert "counting the uses of symbols: 25 sentences …" in result.err

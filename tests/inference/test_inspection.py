@@ -1,5 +1,6 @@
 """Expected uses of symbols: over text, and in what the grammar itself makes."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,7 @@ from simplepcfg import Run
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
 from simplepcfg.grammars.kept import Kept
-from simplepcfg.inference.inspection import describe_symbols
-from simplepcfg.inference.symbol_counts import expected_uses
+from simplepcfg.inference.inspection import describe_symbols, expected_uses
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["dog", "", *tiny_sentences(12, seed=4)]
@@ -44,31 +44,20 @@ def test_uses_over_text_are_expected_counts(run: Run) -> None:
     assert falling == sorted(falling, reverse=True)
 
 
-def test_words_and_examples_against_symbol_marginals(run: Run) -> None:
-    report = describe_symbols(run, SENTENCES, top=2)
-    prepared = [item.tokens for _, item in run.prepare(SENTENCES) if len(item.tokens) >= 2]
+def test_words_and_spans_are_those_of_the_most_probable_trees(run: Run) -> None:
+    report = run.symbols(SENTENCES, top=2)
+    tokens = [item.tokens for _, item in run.prepare(SENTENCES)]
+    trees = run.parse_spans(SENTENCES, decode="viterbi")
     for use in report.nonterminals:
-        symbol = int(use.symbol.removeprefix("NT-"))
-        below: dict[str, float] = {}
-        surest = 0.0
-        uses = 0.0
-        for tokens in prepared:
-            ids = run.vocabulary.encode(tokens)
-            table = run.grammar.symbol_marginals(torch.tensor([ids]))[0, :, :, symbol]
-            uses += float(table.sum())
-            surest = max(surest, float(table.max()))
-            for t, word in enumerate(ids):
-                name = run.vocabulary.words[word]
-                below[name] = below.get(name, 0.0) + float(table[: t + 1, t + 1 :].sum())
-        assert use.uses == pytest.approx(uses, rel=1e-4)
-        assert use.examples[0][1] == pytest.approx(surest, rel=1e-4)
-        assert all(any(text in " ".join(tokens) for tokens in prepared) for text, _ in use.examples)
-        total = sum(below.values())
-        assert [share for _, share in use.words] == pytest.approx(
-            sorted((value / total for value in below.values()), reverse=True)[:5], rel=1e-4
+        spans = Counter(
+            " ".join(words[i:j])
+            for words, tree in zip(tokens, trees, strict=True)
+            for i, j, label in tree.spans
+            if label == use.symbol
         )
-        for word, share in use.words:
-            assert share == pytest.approx(below[word] / total, rel=1e-4)
+        assert use.examples == spans.most_common(5)
+        words = Counter(word for text in spans.elements() for word in text.split())
+        assert use.words == [(word, count / words.total()) for word, count in words.most_common(5)]
 
 
 def test_children_and_emissions_are_the_rules(run: Run) -> None:
@@ -102,19 +91,6 @@ def test_own_sentences_of_a_dense_grammar_are_those_of_the_simple_one() -> None:
     simple = small(0.75)
     for one, two in zip(expected_uses(simple.to_dense()), expected_uses(simple), strict=True):
         torch.testing.assert_close(one, two)
-
-
-def test_sentences_that_repeat_crowd_out_no_examples(tmp_path: Path) -> None:
-    """The surest spans of different words are the same, whether a grammar is asked as it is or as a dense one."""
-    run, other = (simplepcfg.load(make_tiny_run(tmp_path / name), "cpu") for name in ("simple", "dense"))
-    sentences = [*["their hunter laughed often"] * 10, *["the uncle is old"] * 10, *tiny_sentences(2, seed=4)]
-    expected = run.symbols(sentences, top=4)
-    other._make_grammar = run.grammar.to_dense
-    found = other.symbols(sentences, top=4)
-    for one, two in zip(found.nonterminals, expected.nonterminals, strict=True):
-        assert one.symbol == two.symbol
-        assert {text for text, _ in one.examples} == {text for text, _ in two.examples}
-        assert one.uses == pytest.approx(two.uses, rel=1e-4)
 
 
 def test_models_without_symbols_to_show_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from simplepcfg.errors import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simplepcfg.inference.symbol_report import Child, SymbolReport, SymbolUse, Usage
+    from simplepcfg.inference.inspection import Child, SymbolReport, SymbolUse, Usage
 
 SUMMARY = "Show what a run's symbols are used for."
 WIDEST_SPAN = 60  # characters of a span in the table; JSON has all of it
@@ -38,9 +38,8 @@ def command(
       simplepcfg show runs/demo sentences.txt --top 50 --json symbols.json
     """
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
-    from simplepcfg.inference.inspection import describe_symbols
+    from simplepcfg.inference.inspection import OWN_SENTENCES, describe_symbols
     from simplepcfg.inference.run import load
-    from simplepcfg.inference.symbol_counts import OWN_SENTENCES
 
     refuse_baseline(run, "symbols")
     model = load(run, device)
@@ -95,7 +94,7 @@ def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
     if any(use.words for use in uses):
         columns["words"] = [_weighted(use.words, 5) for use in uses]
     if any(use.examples for use in uses):
-        columns["surest spans"] = [
+        columns["frequent spans"] = [
             "\n".join(shortened(text, WIDEST_SPAN) for text, _ in use.examples[:3]) for use in uses
         ]
     words = [number for number, name in enumerate(columns) if name not in ("uses", "share")]

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
     from pandas import DataFrame
 
+    from simplepcfg.inference.inspection import SymbolReport
     from simplepcfg.inference.symbol_guide import SymbolDescription, SymbolGuide
-    from simplepcfg.inference.symbol_report import SymbolReport
 
 DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
 

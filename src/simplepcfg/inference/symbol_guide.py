@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from simplepcfg.data.vocabulary import UNK
 from simplepcfg.errors import InputError
-from simplepcfg.inference.symbol_counts import child_probabilities, shown_grammar
-from simplepcfg.inference.symbol_report import Child, Weighted
+from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
 from simplepcfg.inference.trained_model import TrainedModel
+
+LabelledGrammar = SimpleGrammar | DenseGrammar  # those whose symbols can be described
+Weighted = tuple[str, float]
 
 WORDS_AT_ONCE = 256
 WORDS_KEPT = 20
@@ -20,6 +23,14 @@ WORDS_KEPT = 20
 DEPTH = 32
 
 _NAME = re.compile(r"(NT|T)-([0-9]{1,9})")
+
+
+class Child(NamedTuple):
+    """A likely child on one side of a nonterminal; a preterminal with its likeliest word."""
+
+    symbol: str
+    probability: float
+    word: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +152,23 @@ def _likeliest_words(run: TrainedModel) -> tuple[Tensor, Tensor]:
             best = values, where.gather(1, order)
     assert best is not None
     return best[0].exp().cpu(), best[1].cpu()
+
+
+def shown_grammar(run: TrainedModel) -> LabelledGrammar:
+    """Return the grammar whose symbols can be counted: of a rank model the one with all its rules, if small enough."""
+    grammar = run.grammar
+    if isinstance(grammar, RankGrammar):
+        return grammar.to_dense()
+    if not isinstance(grammar, SimpleGrammar | DenseGrammar):
+        raise InputError(
+            f"{run.name}: a model of kind {run.config.model.kind} has no constituents whose symbols could be shown; "
+            "use an sn-pcfg"
+        )
+    return grammar
+
+
+def child_probabilities(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
+    """Return P(left child given parent) and P(right child given parent), [N, N + P] each."""
+    if isinstance(grammar, DenseGrammar):
+        return grammar.rules.sum(-1), grammar.rules.sum(-2)
+    return grammar.left, grammar.right
