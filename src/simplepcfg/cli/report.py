@@ -14,7 +14,6 @@ SUMMARY = "Show runs in one HTML file."
 def command(
     arguments: list[str] = arg("RUN... [TREES]", "Folders of trained runs; last, a file of gold trees."),
     out: str = opt("--out", "FILE", "The HTML file to write.", "report.html"),
-    figures: Path | None = opt("--figures", "DIR", "Also write each figure as an SVG file."),
     limit: int = opt("--limit", "N", "Look at N trees, chosen at random.", 1000, min=1),
     seed: int = opt("--seed", "N", "Which trees are chosen.", 0, min=0),
     device: Device = "auto",
@@ -28,7 +27,7 @@ def command(
     \b
     Example:
       simplepcfg report runs/demo runs/demo/test.trees
-      simplepcfg report runs/a runs/b test.trees --out compare.html --figures figures
+      simplepcfg report runs/a runs/b test.trees --out compare.html
     """
     names = list(arguments)
     file = names.pop() if len(names) > 1 and not Path(names[-1]).is_dir() else None
@@ -42,7 +41,6 @@ def command(
     from simplepcfg.inference.run import load
     from simplepcfg.inference.systems import unique_names
     from simplepcfg.reports import make_report
-    from simplepcfg.reports.page import write_figures
 
     trees, source = None, file or ""
     if file is not None:
@@ -57,6 +55,3 @@ def command(
     report = make_report(runs, trees, source=source, remark=lambda text: note(text, quiet))
     write_text(Path(out), report.to_html())
     note(f"written: {out}", quiet)
-    if figures is not None:
-        written = write_figures(report.figures, figures)
-        note(f"written: {len(written)} figures in {figures}", quiet)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import Series, line_plot
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.evaluation.columns import Column
+from simplepcfg.evaluation.layout import sections
+from simplepcfg.evaluation.treebank import BASELINES, Treebank
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import perplexity_curve, run_facts
 from simplepcfg.reports.measured import Measured, measure
 from simplepcfg.reports.page import Figure, Note, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, disagreement_parts, gallery_parts
-from simplepcfg.reports.scores import label_table, length_table, score_table, summary
 from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15
@@ -31,11 +32,11 @@ def make_report(
     if not runs:
         raise InputError("a report of no runs; give at least one")
     measured = None if trees is None else measure(runs, trees, source, remark)
-    sections = [_runs_section(runs), _learning_section(runs)]
+    shown = [_runs_section(runs), _learning_section(runs)]
     if measured is not None:
-        sections += _evaluation_sections(measured, source)
-    sections.append(_symbol_section(runs, trees, source))
-    return Report(f"Report on {', '.join(runs)}", [section for section in sections if section.parts])
+        shown += _evaluation_sections(measured, source)
+    shown.append(_symbol_section(runs, trees, source))
+    return Report(f"Report on {', '.join(runs)}", [section for section in shown if section.parts])
 
 
 def _runs_section(runs: Mapping[str, Run]) -> Section:
@@ -52,33 +53,46 @@ def _learning_section(runs: Mapping[str, Run]) -> Section:
     if curve is None:
         section.parts.append(Note("None of the runs has a record of its training."))
         return section
-    section.parts.append(Figure("perplexity", curve, "Perplexity after each epoch, of training and validation text."))
-    for key, name, title in (
-        ("perplexity", "training-perplexity", "training perplexity since the last record"),
-        ("gradient_norm", "gradient-norm", "mean norm of the gradient since the last record"),
+    section.parts.append(Figure(curve, "Perplexity after each epoch, of training and validation text."))
+    for key, title in (
+        ("perplexity", "training perplexity since the last record"),
+        ("gradient_norm", "mean norm of the gradient since the last record"),
     ):
         series = [Series(run, points) for run, history in histories if (points := history.by_step(key))]
         if series:
             svg = line_plot(series, x_label="epoch", y_label=f"{title} (logarithmic)", label=title, log=True)
-            section.parts.append(Figure(name, svg, f"{title[0].upper()}{title[1:]}."))
+            section.parts.append(Figure(svg, f"{title[0].upper()}{title[1:]}."))
     return section
 
 
 def _evaluation_sections(measured: Measured, source: str) -> list[Section]:
     scores = Section("Scores", [Note(f"On {len(measured.trees):,} trees of {source}.")])
-    scores.parts += [*(Note(summary(name, measured)) for name in measured.runs), score_table(measured)]
-    lengths = Section("F1 by length", [length_table(measured)])
-    told = "Share (%) of gold constituents that are found; the induced trees are compared without labels."
-    labels = Section("Recall by label", [Note(told), label_table(measured)])
+    scores.parts += [Note(_summary(name, measured)) for name in measured.runs]
+    for part in sections([Column(name, (report,)) for name, report in measured.reports.items()]):
+        rows = [[name, *cells] for name, cells in part.rows]
+        scores.parts += [Note(part.heading, heading=True), Table(["", *measured.reports], rows)]
     confusion = Section("Symbols and gold labels")
     gallery = Section("Best and worst parses")
     for name, measured_run in measured.runs.items():
         confusion.parts += confusion_parts(name, measured_run, len(measured.runs) > 1)
         gallery.parts += gallery_parts(name, measured_run, len(measured.runs) > 1)
-    sections = [scores, lengths, labels, confusion, gallery]
+    shown = [scores, confusion, gallery]
     if len(measured.runs) > 1:
-        sections.append(Section("Disagreement", disagreement_parts(measured)))
-    return sections
+        shown.append(Section("Disagreement", disagreement_parts(measured)))
+    return shown
+
+
+def _summary(name: str, measured: Measured) -> str:
+    """Return what the trees of a run are worth beside those that need no grammar, in a sentence."""
+    own = measured.runs[name].report.sentence_f1 or 0.0
+    known = {each: measured.reports[each].sentence_f1 or 0.0 for each in BASELINES}
+    oracle = known.pop("oracle")
+    best = max(known, key=lambda each: known[each])
+    where = f"{abs(own - known[best]):.1f} {'above' if own >= known[best] else 'below'} the best baseline"
+    return (
+        f"{name}: sentence F1 {own:.1f} on {len(measured.trees):,} trees, {where} ({best}, {known[best]:.1f}); no "
+        f"binary tree can reach more than {oracle:.1f}."
+    )
 
 
 def _symbol_section(runs: Mapping[str, Run], trees: Sequence[SpanTree] | None, source: str) -> Section:

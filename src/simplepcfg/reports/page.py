@@ -6,11 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 
-from simplepcfg.drawing import standalone, stylesheet
-from simplepcfg.errors import InputError
-from simplepcfg.files import write_text
+from simplepcfg.drawing import stylesheet
 from simplepcfg.version import __version__
 
 _STYLE = """
@@ -33,9 +30,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture with a name for its file, and what it shows in a sentence or two."""
+    """A picture, and what it shows in a sentence or two."""
 
-    name: str
     svg: str
     caption: str
 
@@ -111,13 +107,6 @@ class Report:
     title: str
     sections: list[Section]
 
-    @property
-    def figures(self) -> list[Figure]:
-        """All pictures, each with a name of its own."""
-        parts = [part for section in self.sections for part in section.parts]
-        pairs = ([part.left, part.right] if isinstance(part, Pair) else [part] for part in parts)
-        return [part for pair in pairs for part in pair if isinstance(part, Figure)]
-
     def to_html(self) -> str:
         """Return one file that needs nothing else: no script, no font, no network."""
         links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in self.sections)
@@ -140,15 +129,3 @@ class Report:
 def _scrollable(content: str) -> str:
     """Wrap what may be wider than the window; it takes the focus, so that it can be scrolled by keyboard."""
     return f'<div class="wide" tabindex="0">{content}</div>'
-
-
-def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
-    """Write each figure as NAME.svg into a folder that is made if need be."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder") from None
-    written = [folder / f"{figure.name}.svg" for figure in figures]
-    for path, figure in zip(written, figures, strict=True):
-        write_text(path, standalone(figure.svg) + "\n")
-    return written

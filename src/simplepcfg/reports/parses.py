@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import combinations
 
 from simplepcfg.drawing import tree_picture
@@ -40,38 +39,32 @@ def gallery_parts(name: str, run: MeasuredRun, several: bool) -> list[Part]:
     ranked = sorted(fitting, key=lambda item: (-item.f1, -item.gold, item.place))
     chosen = [("best", item) for item in ranked[:SHOWN]]
     chosen += [("worst", item) for item in ranked[SHOWN:][-SHOWN:][::-1]]
-    parts += [_pair(name, kind, number, item, run) for number, (kind, item) in enumerate(chosen, start=1)]
-    return parts
+    return [*parts, *(_pair(kind, item, run) for kind, item in chosen)]
 
 
-def _pair(name: str, kind: str, number: int, item: SentenceSpans, run: MeasuredRun) -> Pair:
+def _pair(kind: str, item: SentenceSpans, run: MeasuredRun) -> Pair:
     gold, guess = run.gold[item.place], run.predicted[item.place]
     truth = evaluation_spans(gold)
     wrong = {(i, j) for i, j, _ in guess.spans if 1 < j - i < len(guess)} - truth
-    base = f"parse-{_file_name(name)}-{number}"
     return Pair(
         f"{kind}: F1 {100 * item.f1:.0f}, “{' '.join(gold.words)}”",
-        Figure(base, tree_picture(guess, wrong=wrong), "induced; nodes that gold does not have are red"),
-        Figure(f"{base}-gold", tree_picture(gold), "gold"),
+        Figure(tree_picture(guess, wrong=wrong), "induced; nodes that gold does not have are red"),
+        Figure(tree_picture(gold), "gold"),
     )
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
 
 
 def disagreement_parts(measured: Measured) -> list[Part]:
     """Return, for each two runs, how many constituents they share, whose are right, and sentences that differ most."""
     parts: list[Part] = []
-    for number, ((first, one), (second, other)) in enumerate(combinations(measured.runs.items(), 2), start=1):
+    for (first, one), (second, other) in combinations(measured.runs.items(), 2):
         if [tree.words for tree in one.gold] != [tree.words for tree in other.gold]:
             parts.append(Note(f"{first} and {second} look at different words and are not compared."))
             continue
-        parts += _disagreement(first, one, second, other, f"disagreement-{number}")
+        parts += _disagreement(first, one, second, other)
     return parts
 
 
-def _disagreement(first: str, one: MeasuredRun, second: str, other: MeasuredRun, file: str) -> list[Part]:
+def _disagreement(first: str, one: MeasuredRun, second: str, other: MeasuredRun) -> list[Part]:
     counts = [[0, 0], [0, 0], [0, 0]]  # constituents of both, of the first alone and of the second alone; gold ones
     differences: list[tuple[float, int]] = []
     for place, (gold, a, b) in enumerate(zip(one.gold, one.predicted, other.predicted, strict=True)):
@@ -91,11 +84,11 @@ def _disagreement(first: str, one: MeasuredRun, second: str, other: MeasuredRun,
         Table(["constituents that", "number", "of them gold"], rows),
     ]
     differences.sort(key=lambda item: (-item[0], item[1]))
-    for number, (_, place) in enumerate(differences[:DIFFERENCES], start=1):
+    for _, place in differences[:DIFFERENCES]:
         a, b = one.predicted[place], other.predicted[place]
         mine, theirs = evaluation_spans(a), evaluation_spans(b)
         told = "what {} has not is red"
-        left = Figure(f"{file}-{number}-a", tree_picture(a, wrong=mine - theirs), f"{first}; {told.format(second)}")
-        right = Figure(f"{file}-{number}-b", tree_picture(b, wrong=theirs - mine), f"{second}; {told.format(first)}")
+        left = Figure(tree_picture(a, wrong=mine - theirs), f"{first}; {told.format(second)}")
+        right = Figure(tree_picture(b, wrong=theirs - mine), f"{second}; {told.format(first)}")
         parts.append(Pair(f"“{' '.join(a.words)}”", left, right))
     return parts
