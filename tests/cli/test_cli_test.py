@@ -130,19 +130,16 @@ def times(tmp_path: Path) -> Path:
 
 
 def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, tmp_path: Path) -> None:
-    predictors = "surprisal,entropy,entropy-reduction,syntactic-surprisal,lexical-surprisal,depth"
     table, text = tmp_path / "rows.csv", tmp_path / "text.txt"
     text.write_text("\n".join(tiny_sentences(100)))
-    options = ["--predictors", predictors.replace(",", ", "), "--resamples", 20, "--frequencies", text, "--csv", table]
+    options = ["--resamples", 20, "--frequencies", text, "--csv", table]
     result = call("test", "reading-times", tiny_run, eos_run, times, *options, "--json", "-")
     assert result.code == 0, result.err
     rows = json.loads(result.out)
-    assert [row["predictor"] for row in rows] == predictors.split(",") * 2
+    assert [row["model"] for row in rows] == [str(tiny_run), str(eos_run)]
     assert all(tuple(row) == GAIN_COLUMNS for row in rows)
     assert len({row["words"] for row in rows}) == 1
-    assert [row["looks_ahead"] for row in rows[:6]] == [False, False, False, False, False, True]
-    assert [row["gain_beyond_surprisal"] is None for row in rows[:2]] == [True, False]
-    assert len(list(csv.DictReader(io.StringIO(table.read_text())))) == 12
+    assert len(list(csv.DictReader(io.StringIO(table.read_text())))) == 2
     shown = call("test", "reading-times", tiny_run, times, "--resamples", 20)
     assert shown.code == 0
     assert "mean_rt" in shown.out
@@ -151,7 +148,6 @@ def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, t
 
 def test_reading_times_that_are_refused(call: Call, tiny_run: Path, times: Path) -> None:
     for arguments in (
-        [times, "--predictors", "length"],
         [times, "--time", "nowhere"],
         [times, times],
         [times, "--frequencies", "nowhere.txt"],

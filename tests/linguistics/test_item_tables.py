@@ -1,6 +1,7 @@
 """Tables of words and regions: what is read, what is added, what is refused."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,30 @@ def test_columns_that_are_there_already(tmp_path: Path) -> None:
     table = read_item_table(written(tmp_path, "item\tword\tunknown\n1\tthe\t0\n"))
     with pytest.raises(InputError, match="column unknown already"):
         list(scored_rows(table, score_item_table(MODEL, table)))
+
+
+class Annotated(UnigramModel):
+    """The syntactic surprisal of a word is its place in the sentence, as is its depth; a mark has neither."""
+
+    def surprisal(self, sentences: Sequence[Sequence[str]], **_: bool) -> list[list[WordSurprisal]]:
+        return [
+            [
+                record if record.token is None else replace(record, syntactic_surprisal=float(place))
+                for place, record in enumerate(records)
+            ]
+            for records in super().surprisal(sentences)
+        ]
+
+    def depths(self, sentences: list[list[str]]) -> list[list[float | None]]:
+        return [[float(place) if word.isalnum() else None for place, word in enumerate(words)] for words in sentences]
+
+
+def test_numbers_of_regions_with_several_tokens(tmp_path: Path) -> None:
+    """Surprisals are summed; the entropy is that before the first token, the depth that of the last."""
+    table = read_item_table(written(tmp_path, "item\tword\n1\tdon't\n1\t—\n1\tdog,\n1\tthe cat.\n"))
+    scores = score_item_table(Annotated({"the": 0.0, "dog": 2.0, "cat": 1.0}), table, entropies=True, depths=True)
+    assert [score.surprisal for score in scores] == [20, None, 2, 1]
+    assert [score.syntactic_surprisal for score in scores] == [0 + 1, None, 3, 5 + 6]
+    assert [score.entropy for score in scores] == [2, None, 4, 5]
+    assert [score.entropy_reduction for score in scores] == [0, None, 0, None]
+    assert [score.depth for score in scores] == [0, None, 3, 6]

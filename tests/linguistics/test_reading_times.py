@@ -2,8 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +17,8 @@ from simplepcfg.linguistics.regression import (
     least_squares,
     sentence_folds,
 )
-from simplepcfg.linguistics.word_model import WordSurprisal
 from simplepcfg.linguistics.word_predictors import (
-    Predictor,
     log_frequencies,
-    model_predictors,
     token_counts,
     word_lengths,
 )
@@ -103,7 +98,6 @@ def test_an_effect_that_is_there(tmp_path: Path) -> None:
     assert found.slope_prev1 == pytest.approx(0, abs=0.004)
     assert (found.words, found.sentences) == (60 * 6, 60)
     assert used.left_out == {"at the beginning or end of a sentence": 60 * 3}
-    assert found.gain_beyond_surprisal is None
 
 
 def test_an_effect_that_is_not_there(tmp_path: Path) -> None:
@@ -147,61 +141,6 @@ def test_frequencies_in_paragraphs() -> None:
     assert "dog." not in counts
     found = log_frequencies(["dog.", "Mr.", "Fox", "dog,"], counts)
     assert found.tolist() == pytest.approx([math.log2((n + 1) / (sum(counts.values()) + 1)) for n in (3, 2, 2, 3)])
-
-
-def test_entropies_of_words(tmp_path: Path) -> None:
-    path = tmp_path / "words.tsv"
-    path.write_text("item\tword\n1\taaaaa\n1\tbbbbb,\n1\t—\n1\tccccc.\n")
-    wanted = [Predictor.entropy, Predictor.entropy_reduction]
-    values = model_predictors(UnigramModel(WORDS), read_item_table(path), wanted).values
-    bits = 1 / math.log(2)
-    assert values[Predictor.entropy].tolist() == pytest.approx([2 * bits, 3 * bits, math.nan, 4 * bits], nan_ok=True)
-    assert values[Predictor.entropy_reduction].tolist() == pytest.approx([0, 0, math.nan, math.nan], nan_ok=True)
-    assert values[Predictor.surprisal].tolist() == pytest.approx(
-        [WORDS["aaaaa"] * bits, WORDS["bbbbb"] * bits, math.nan, WORDS["ccccc"] * bits], nan_ok=True
-    )
-
-
-class WithTrees(UnigramModel):
-    """The depth of a word is its place in the sentence; a mark has none."""
-
-    def depths(self, sentences: list[list[str]]) -> list[list[float | None]]:
-        return [[float(place) if word.isalnum() else None for place, word in enumerate(words)] for words in sentences]
-
-
-class WithPreterminals(UnigramModel):
-    """The syntactic surprisal of a word is its place in the sentence; a mark has none."""
-
-    def surprisal(self, sentences: Sequence[Sequence[str]], **_: bool) -> list[list[WordSurprisal]]:
-        return [
-            [
-                record if record.token is None else replace(record, syntactic_surprisal=math.log(2) * place)
-                for place, record in enumerate(records)
-            ]
-            for records in super().surprisal(sentences)
-        ]
-
-
-def test_syntactic_surprisal_is_summed_over_a_words_tokens(tmp_path: Path) -> None:
-    path = tmp_path / "words.tsv"
-    path.write_text("item\tword\n1\tdon't\n1\t—\n1\tbbbbb,\n1\tccccc.\n")
-    table = read_item_table(path)
-    values = model_predictors(WithPreterminals(WORDS), table, [Predictor.syntactic_surprisal]).values
-    found = values[Predictor.syntactic_surprisal].tolist()
-    assert found[0] == pytest.approx(0 + 1)  # do n't
-    assert found[2:] == pytest.approx([3, 5])
-    with pytest.raises(InputError, match="no preterminals"):
-        model_predictors(UnigramModel(WORDS), table, [Predictor.syntactic_surprisal])
-
-
-def test_expected_depth(tmp_path: Path) -> None:
-    path = tmp_path / "words.tsv"
-    path.write_text("item\tword\n1\taaaaa\n1\tbbbbb\n1\tccccc,\n1\tddddd\n1\teeeee.\n")
-    table = read_item_table(path)
-    values = model_predictors(WithTrees(WORDS), table, [Predictor.depth]).values
-    assert values[Predictor.depth].tolist() == [0, 1, 2, 4, 5]
-    with pytest.raises(InputError, match="no trees"):
-        model_predictors(UnigramModel(WORDS), table, [Predictor.depth])
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
 NAME = "reading-times"
 SUMMARY = "Does surprisal predict how long people read a word?"
-PREDICTORS = (
-    "surprisal",
-    "entropy",
-    "entropy-reduction",
-    "syntactic-surprisal",
-    "lexical-surprisal",
-    "depth",
-)
 
 
 @options
@@ -33,7 +25,6 @@ class ReadingTimesRequest:
 
     arguments: list[str] = arg("RUN... DATA.tsv", "Run folders or n-gram models, and a table with a row a word.")
     time: str = opt("--time", "COLUMN", "Which column holds the times.", "mean_rt")
-    predictors: str = opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.", "surprisal")
     frequencies: str | None = opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
     folds: int = opt("--folds", "K", "Of the cross-validation.", 10, min=2)
     resamples: int = opt("--resamples", "N", "Of the bootstrap over sentences.", 1000, min=1, max=100000)
@@ -46,13 +37,12 @@ class ReadingTimesRequest:
 
 @takes(ReadingTimesRequest)
 def command(request: ReadingTimesRequest) -> None:
-    """Measure how much a predictor adds to a linear regression of log reading times on length and frequency of words.
+    """Measure how much surprisal adds to a linear regression of log reading times on length and frequency of words.
 
     The gain is in log-likelihood a word, in nats, by cross-validation over sentences, with a 95 % interval by a
-    bootstrap over sentences. The baseline has the length and log-frequency of this word and of the two before; the
-    predictor is added for the same three words. For other predictors than surprisal there is also the gain beyond
-    surprisal. depth is an expected value over the trees of the whole sentence: it looks ahead.
-    Slopes are the change of the log time a bit, or a constituent for depth, of this word and of those before.
+    bootstrap over sentences. The baseline has the length and log-frequency of this word and of the two before;
+    surprisal is added for the same three words. Slopes are the change of the log time a bit, of this word and of those
+    before. For other predictors take the table of score --regions to a regression of your own.
 
     DATA has columns item, word, a column of times, and perhaps sentence, zone and others: rows of the same item and
     sentence make a sentence. The first two words and the last of a sentence are left out, as are words that are
@@ -62,7 +52,7 @@ def command(request: ReadingTimesRequest) -> None:
     \b
     Example:
       simplepcfg test reading-times runs/demo words.tsv --frequencies train.txt
-      simplepcfg test reading-times runs/a runs/b words.tsv --predictors surprisal,entropy
+      simplepcfg test reading-times runs/a runs/b words.tsv --time first_pass
     """
     from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
 
@@ -76,15 +66,10 @@ def command(request: ReadingTimesRequest) -> None:
 
 
 def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
-    """Return the gain of each predictor of each model."""
+    """Return the gain of each model."""
     from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.reading_times import evaluate_reading_times
-    from simplepcfg.linguistics.word_predictors import Predictor
 
-    names = dict.fromkeys(name.strip() for name in request.predictors.split(","))
-    if unknown := next((name for name in names if name not in PREDICTORS), None):
-        raise InputError(f"--predictors {unknown!r} is not known; give one of {', '.join(PREDICTORS)}")
-    predictors = list(map(Predictor, names))
     models, files = models_and_files(request.arguments, (".tsv",))
     if len(files) > 1:
         raise InputError(f"{' '.join(files)}: are {len(files)} tables; give one")
@@ -95,15 +80,13 @@ def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
         table,
         counts,
         time=request.time,
-        predictors=predictors,
         folds=request.folds,
         resamples=request.resamples,
         seed=request.seed,
     )
     for reason, count in used.left_out.items():
         note(f"{count:,} of {len(table.rows):,} words left out: {reason}", request.quiet)
-    each = len(predictors)  # results of a model
-    return [row for place, name in enumerate(models) for row in with_name(results[place * each :][:each], name)]
+    return [row for name, result in zip(models, results, strict=True) for row in with_name([result], name)]
 
 
 def _word_counts(request: ReadingTimesRequest, table: "ItemTable") -> "Counter[str]":
@@ -127,18 +110,14 @@ def _table(results: list["ReadingTimeGain"]) -> "Table":
 
     first, rows = results[0], []
     for row in results:
-        beyond = "–"
-        if row.gain_beyond_surprisal is not None:
-            beyond = _interval(row.gain_beyond_surprisal, row.beyond_low, row.beyond_high)
         every = _interval(row.gain_with_unknown, row.with_unknown_low, row.with_unknown_high)
         slopes = [f"{slope:.4g}" for slope in (row.slope, row.slope_prev1, row.slope_prev2)]
-        predictor = row.predictor + (" (looks ahead)" if row.looks_ahead else "")
-        rows.append([row.model, predictor, _interval(row.gain, row.low, row.high), every, beyond, *slopes])
+        rows.append([row.model, _interval(row.gain, row.low, row.high), every, *slopes])
     unknown = f"with unknown words ({first.words_with_unknown:,})"
-    header = ["", "predictor", "gain [95 %]", unknown, "beyond surprisal", "slope", "1 before", "2 before"]
+    header = ["", "gain [95 %]", unknown, "slope", "1 before", "2 before"]
     title = f"gain in log-likelihood, 1/1000 nats a word, on log {first.time} of {first.words:,} words"
-    return rich_grid(header, rows, title, words=(0, 1))
+    return rich_grid(header, rows, title, words=(0,))
 
 
-def _interval(value: float, low: float | None, high: float | None) -> str:
-    return f"{1000 * value:.2f} [{1000 * (low or 0.0):.2f}, {1000 * (high or 0.0):.2f}]"
+def _interval(value: float, low: float, high: float) -> str:
+    return f"{1000 * value:.2f} [{1000 * low:.2f}, {1000 * high:.2f}]"

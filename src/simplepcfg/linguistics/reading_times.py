@@ -22,14 +22,7 @@ from simplepcfg.linguistics.regression import (
     sentence_folds,
 )
 from simplepcfg.linguistics.word_model import WordModel
-from simplepcfg.linguistics.word_predictors import (
-    FROM_TREES,
-    ModelPredictors,
-    Predictor,
-    log_frequencies,
-    model_predictors,
-    word_lengths,
-)
+from simplepcfg.linguistics.word_predictors import log_frequencies, row_surprisals, word_lengths
 
 BEFORE = 2  # words before this one whose predictors count too: effects spill over
 MISSING = ("", "NA", "NaN", "nan")
@@ -37,26 +30,20 @@ MISSING = ("", "NA", "NaN", "nan")
 
 @dataclass(frozen=True, slots=True)
 class ReadingTimeGain:
-    """The gain of a predictor of a model: log-likelihood a word in nats, on sentences that were not fitted.
+    """The gain of a model's surprisal: log-likelihood a word in nats, on sentences that were not fitted.
 
-    `gain` is over the baseline of lengths and frequencies; `gain_beyond_surprisal` over the baseline with surprisal;
-    `gain_with_unknown` is `gain` where unknown words and those after them are not left out.
-    The slopes are those of the linear model fitted to all words, of this word and of the two before, per unit of the
-    predictor (bits, constituents) in units of the natural logarithm of the time.
+    `gain` is over the baseline of lengths and frequencies; `gain_with_unknown` is `gain` where unknown words and those
+    after them are not left out. The slopes are those of the linear model fitted to all words, of this word and of the
+    two before, per bit in units of the natural logarithm of the time.
     """
 
     model: str
-    predictor: str
-    looks_ahead: bool
     time: str
     words: int
     sentences: int
     gain: float
     low: float
     high: float
-    gain_beyond_surprisal: float | None
-    beyond_low: float | None
-    beyond_high: float | None
     words_with_unknown: int
     gain_with_unknown: float
     with_unknown_low: float
@@ -87,24 +74,23 @@ def evaluate_reading_times(
     counts: Counter[str],
     *,
     time: str = "mean_rt",
-    predictors: Sequence[Predictor] = (Predictor.surprisal,),
     folds: int = 10,
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[list[ReadingTimeGain], UsedWords]:
-    """Measure what each predictor of each model adds, in order; the words used are the same for all.
+    """Measure what the surprisal of each model adds, in order; the words used are the same for all.
 
     `counts` are those of the tokens of some text, for frequencies. Left out are the first two words of a sentence (they
     have no two before them), its last word, words without a time, and words where they themselves or one of the two
-    before have no finite predictor or are unknown to a model; for one of the gains unknown words are kept.
+    before have no finite surprisal or are unknown to a model; for one of the gains unknown words are kept.
     """
-    if not predictors or resamples < 1:
-        raise InputError(f"predictors = {list(predictors)}, resamples = {resamples}; give at least one of each")
+    if resamples < 1:
+        raise InputError(f"resamples = {resamples}; give at least one")
     words = table.column(table.text_column)
     times = _times(table, time)
     before = previous_rows(table, BEFORE)
-    of_models = [model_predictors(model, table, predictors) for model in models]
-    used, every = (_used_words(table, times, before, of_models, kept) for kept in (False, True))
+    surprisals, unknown = zip(*(row_surprisals(model, table) for model in models), strict=True)
+    used, every = (_used_words(table, times, before, surprisals, unknown, kept) for kept in (False, True))
     baseline = [word_lengths(words), log_frequencies(words, counts)]
     known, whole = (
         _Regression(
@@ -119,29 +105,20 @@ def evaluate_reading_times(
         for some in (used, every)
     )
     results = []
-    for model in of_models:
-        surprisal = model.values[Predictor.surprisal]
-        for name in predictors:
-            values = model.values[name]
-            alone, all_words = (each.gain([values]) for each in (known, whole))
-            beyond = None if name is Predictor.surprisal else known.gain([surprisal, values], over=[surprisal])
-            results.append(
-                ReadingTimeGain(
-                    model.model,
-                    name.value,
-                    name in FROM_TREES,
-                    time,
-                    len(known.outcome),
-                    len(np.unique(known.sentences)),
-                    *(alone.mean, alone.low, alone.high),
-                    None if beyond is None else beyond.mean,
-                    None if beyond is None else beyond.low,
-                    None if beyond is None else beyond.high,
-                    len(whole.outcome),
-                    *(all_words.mean, all_words.low, all_words.high),
-                    *known.slopes(values),
-                )
+    for model, values in zip(models, surprisals, strict=True):
+        alone, all_words = (each.gain(values) for each in (known, whole))
+        results.append(
+            ReadingTimeGain(
+                model.name,
+                time,
+                len(known.outcome),
+                len(np.unique(known.sentences)),
+                *(alone.mean, alone.low, alone.high),
+                len(whole.outcome),
+                *(all_words.mean, all_words.low, all_words.high),
+                *known.slopes(values),
             )
+        )
     return results, used
 
 
@@ -157,9 +134,9 @@ class _Regression:
     resamples: int
     seed: int
 
-    def gain(self, values: Sequence[Array], over: Sequence[Array] = ()) -> Gain:
-        """Return what values add to the baseline, or to the baseline with others."""
-        difference = self._log_likelihood(values) - self._log_likelihood(over)
+    def gain(self, values: Array) -> Gain:
+        """Return what values add to the baseline."""
+        difference = self._log_likelihood([values]) - self._log_likelihood([])
         return gain(difference, self.sentences, self.resamples, self.seed)
 
     def slopes(self, values: Array) -> tuple[float, float, float]:
@@ -197,12 +174,13 @@ def _used_words(
     table: ItemTable,
     times: Array,
     before: Sequence[Sequence[int | None]],
-    models: Sequence[ModelPredictors],
+    surprisals: Sequence[Array],
+    unknown_to: Sequence[NDArray[np.bool_]],
     keep_unknown: bool,
 ) -> UsedWords:
     last = {rows[-1] for rows in table.sentences}
-    unknown = np.any([model.unknown for model in models], axis=0)
-    missing = np.any([~np.isfinite(values) for model in models for values in model.values.values()], axis=0)
+    unknown = np.any(unknown_to, axis=0)
+    missing = np.any([~np.isfinite(values) for values in surprisals], axis=0)
     rows, left_out = [], Counter[str]()
     for row, earlier in enumerate(before):
         near = [row, *(place for place in earlier if place is not None)]
@@ -213,7 +191,7 @@ def _used_words(
         elif not keep_unknown and unknown[near].any():
             left_out["unknown to a model, or after such a word"] += 1
         elif missing[near].any():
-            left_out["without a value of a predictor, or after such a word"] += 1
+            left_out["without a surprisal, or after such a word"] += 1
         else:
             rows.append(row)
     if not rows:
