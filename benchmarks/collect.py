@@ -112,9 +112,8 @@ def tested(folder: Path) -> list[Row]:
     for column in ("mean_rt", "mean_rt_shifted"):
         for path in sorted(folder.glob(f"*-times-{column}.json")):
             for item in json.loads(path.read_text()):
-                if item["predictor"] == "surprisal":
-                    low, high = 1000 * item["low"], 1000 * item["high"]
-                    by_model[item["model"]][column] = f"{1000 * item['gain']:.1f} [{low:.1f}, {high:.1f}]"
+                low, high = 1000 * item["low"], 1000 * item["high"]
+                by_model[item["model"]][column] = f"{1000 * item['gain']:.1f} [{low:.1f}, {high:.1f}]"
     return [{"system": model, **row} for model, row in sorted(by_model.items())]
 
 

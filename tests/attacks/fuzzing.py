@@ -176,7 +176,6 @@ def command_lines() -> st.SearchStrategy[str]:
             "complete",
             "sample",
             "show",
-            "prepare text",
             "prepare brackets",
             "prepare ptb",
             "",

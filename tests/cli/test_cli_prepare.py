@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
-from simplepcfg.cli.prepare import LANGUAGE_MODELS
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.runs.config.files import load_config
@@ -131,15 +130,9 @@ def test_train_and_evaluate_on_it(call: Call, tmp_path: Path) -> None:
     assert f"{words + 40:,}" in outcome.out  # the percent signs are counted: nothing was dropped again
 
 
-def test_text_for_a_language_model(call: Call, tmp_path: Path) -> None:
-    for split in ("train", "valid", "test"):
-        write(tmp_path / "in", f"ptb.{split}.txt", " the <unk> rose N % \n")
-    outcome = call("prepare", "text", tmp_path / "in", "--out", tmp_path / "out")
-    assert outcome.code == 0
-    assert (tmp_path / "out" / "test.txt").read_text() == "the <unk> rose N %\n"
-    assert "\nfor 1 sentence on this machine: demo (1 sentence of training text: expect a toy" in outcome.err
-    assert "next: simplepcfg train demo --train" in outcome.err  # the configuration that was just named
-    assert call("prepare", "text", tmp_path / "in", "--out", tmp_path / "quiet", "-q").err == ""
+def test_quiet(call: Call, tmp_path: Path) -> None:
+    write(tmp_path, "train.trees", "(S (NN a) (NN b))\n")
+    assert call("prepare", "brackets", tmp_path, "--out", tmp_path / "out", "-q").err == ""
 
 
 @pytest.mark.parametrize(
@@ -151,8 +144,6 @@ def test_text_for_a_language_model(call: Call, tmp_path: Path) -> None:
         (["brackets", "good.trees", "good.trees"], "good.trees: is given more than once"),
         (["brackets", "train.trees", "dev.trees"], "no sentence is left for valid"),
         (["brackets", "empty.trees"], "empty.trees: no trees"),
-        (["text", "empty.trees"], "no sentence is left for train"),
-        (["text", "good.trees"], "holds trees, not plain text"),
         (["brackets", "good.trees", "--split", "90,10"], "give three shares"),
         (["brackets", "good.trees", "--split", "nan,1,1"], "give three shares"),
         (["brackets", "good.trees", "--keep-tags", "A", "--drop-tags", "B"], "give one of them"),
@@ -183,17 +174,15 @@ def test_refusals_are_one_line(
 
 
 def test_the_next_command_is_quoted(call: Call, tmp_path: Path) -> None:
-    source = tmp_path / "train.txt"
-    source.write_text("the dog sees a cat\n" * 4)
+    write(tmp_path, "train.trees", "(S (NN a) (NN b))\n")
     out = tmp_path / "my data"
-    result = call("prepare", "text", source, "--out", out)
+    result = call("prepare", "brackets", tmp_path / "train.trees", "--out", out)
     assert result.code == 0
     assert f"next: simplepcfg train demo --train '{out}/train.txt' --set data.lowercase=false" in result.err
-    assert "--set data.eos=true" in result.err  # as prepared.toml says
-    assert "eos = true" in (out / "prepared.toml").read_text()
+    assert "for 1 sentence on this machine: demo (1 sentence of training text: expect a toy" in result.err
 
 
-@pytest.mark.parametrize("config", LANGUAGE_MODELS)
+@pytest.mark.parametrize("config", ["sn-pcfg-4096", "sn-pcfg-small-lm"])
 def test_language_models_keep_the_text_as_it_is(config: str) -> None:
     data = load_config(config).data
     assert (data.lowercase, data.numbers, data.punctuation) == (False, "keep", "keep")

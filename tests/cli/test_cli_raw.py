@@ -85,23 +85,6 @@ def test_untokenised_text_gets_one_line_of_advice(call: Call, tiny_run: Path, co
     assert "--raw" not in call(command, tiny_run, "-q", stdin="The dog sees a cat.\n").err
 
 
-def test_prepare_text_splits_and_tokenises(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "raw.txt").write_text(PARAGRAPHS)
-    out = tmp_path / "out"
-    result = call("prepare", "text", tmp_path / "raw.txt", "--split-sentences", "--tokenize", "--out", out)
-    assert result.code == 0
-    assert [line.split() for line in (out / "train.txt").read_text().splitlines()] == WORDS
-    assert "tokenize = true" in (out / "prepared.toml").read_text()
-
-
-def test_prepare_text_reads_conllu(call: Call, tmp_path: Path) -> None:
-    rest = "\t_" * 8
-    (tmp_path / "words.conllu").write_text(f"# sent_id = 1\n1\tthe{rest}\n2\tdog{rest}\n\n1\ta{rest}\n2\tcat{rest}\n")
-    out = tmp_path / "out"
-    assert call("prepare", "text", tmp_path / "words.conllu", "--out", out).code == 0
-    assert (out / "train.txt").read_text() == "the dog\na cat\n"
-
-
 def test_train_raw(call: Call, tmp_path: Path) -> None:
     (tmp_path / "raw.txt").write_text(PARAGRAPHS * 10)
     out = tmp_path / "run"

@@ -32,10 +32,8 @@ def test_of_conllu_the_words_are_read(call: Call, tiny_run: Path, tmp_path: Path
     assert call(command, tiny_run, stdin=CONLLU).out == plain.out
 
 
-def test_of_conllu_the_words_are_prepared_and_evaluated(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+def test_of_conllu_the_words_are_evaluated(call: Call, tiny_run: Path, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(CONLLU)
-    assert call("prepare", "text", tmp_path / "train.txt", "--out", tmp_path / "out").code == 0
-    assert "the dog" in (tmp_path / "out" / "train.txt").read_text()
     (plain,) = json.loads(call("evaluate", tiny_run, "-", "--json", "-", stdin="the dog\n").out)
     found, *baselines = json.loads(call("evaluate", tiny_run, tmp_path / "train.txt", "--json", "-").out)
     assert found["perplexity"] == plain["perplexity"]
@@ -136,7 +134,7 @@ def test_a_full_disk_is_named_and_a_closed_pipe_is_quiet(tiny_run: Path, text_fi
 
 
 def test_a_full_disk_in_prepare_names_the_file(
-    call: Call, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, trees_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from simplepcfg.data import preparation
 
@@ -152,7 +150,7 @@ def test_a_full_disk_in_prepare_names_the_file(
         return stream
 
     monkeypatch.setattr(preparation, "_new_file", full)
-    result = call("prepare", "text", text_file, "--out", tmp_path / "out")
+    result = call("prepare", "brackets", trees_file, "--out", tmp_path / "out")
     assert result.code == 4
     assert result.err == f"simplepcfg: {tmp_path / 'out' / 'train.txt'}: No space left on device\n"
     assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ import pytest
 from simplepcfg.data import readers
 from simplepcfg.data.formats import CONLLU, JSON, MOST_HELD, XML, recognise_lines, refuse_other_formats
 from simplepcfg.data.readers import open_text, read_sentences, read_trees, sniff
-from simplepcfg.data.treebank_files import find_text
+from simplepcfg.data.treebank_files import find_trees
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.files import load_config
 
@@ -187,5 +187,5 @@ def test_a_device_is_no_configuration() -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_pipes_in_a_folder_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train.txt")
-    (tmp_path / "train.tok").write_text("the dog\n")
-    assert [path.name for _, path in find_text([tmp_path]).files] == ["train.tok"]
+    (tmp_path / "train.trees").write_text("(NN dog)\n")
+    assert [path.name for _, path in find_trees([tmp_path]).files] == ["train.trees"]

@@ -12,7 +12,7 @@ from simplepcfg.data.preparation import AS_PREPARED, Job, prepare
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_sentences, read_trees
 from simplepcfg.data.synthetic_grammar import generate_treebank
-from simplepcfg.data.treebank_files import find_text, find_trees
+from simplepcfg.data.treebank_files import find_trees
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.progress import heard_by
@@ -95,17 +95,6 @@ def test_shares(tmp_path: Path) -> None:
     (tmp_path / "train.trees").write_text(TREES)
     with pytest.raises(InputError, match="leave it out"):
         prepare(job(tmp_path / "train.trees", shares=(1, 1, 1)), tmp_path / "d")
-
-
-def test_text(tmp_path: Path) -> None:
-    (tmp_path / "ptb.train.txt").write_text(" no it was n't <unk> N times \n\n x , y . <eos>\n")
-    source = find_text([tmp_path])
-    asis = Conventions(punctuation="keep", lowercase=False, numbers="keep")
-    done = prepare(Job(kind="text", sources=[tmp_path], source=source, conventions=asis), tmp_path / "out")
-    assert (tmp_path / "out" / "train.txt").read_text() == "no it was n't <unk> N times\nx , y .\n"
-    assert done.settings["eos"] is True
-    assert "<eos>" not in (tmp_path / "out" / "vocabulary.txt").read_text()
-    assert not list((tmp_path / "out").glob("*.trees"))
 
 
 def test_nothing_is_overwritten(treebank: Path, tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ import pytest
 from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, EMPTY_TREES, TRACES, parse_tree, parse_trees
 from simplepcfg.data.conventions import (
     GERMAN_PUNCTUATION,
-    SENTENCE_ENDS,
     SPACES,
     Conventions,
     Losses,
-    prepare_sentence,
     prepare_tree,
+    prepare_words,
 )
 from simplepcfg.errors import InputError
 
@@ -68,17 +67,7 @@ def test_words_mean_the_same_in_text_and_in_brackets() -> None:
     tree = prepare_tree(parse_tree("(S (CD 10\u00a0000) (NN a\u3000b))"), Conventions(), losses)
     assert tree.words == ("N_N", "a_b")
     assert losses.reasons[SPACES] == 2
-    words = prepare_sentence(["f(x)", "b"], Conventions(punctuation="keep"), losses)
-    assert words == ["f-LRB-x-RRB-", "b"]
-
-
-def test_text_is_left_as_it_is() -> None:
-    losses = Losses()
-    asis = Conventions(punctuation="keep", lowercase=False, numbers="keep")
-    line = ["The", "<unk>", "N", ",", "3", "."]
-    assert prepare_sentence(line, asis, losses) == line
-    assert prepare_sentence(["a", "b", "<eos>"], asis, losses) == ["a", "b"]
-    assert losses.reasons[SENTENCE_ENDS] == 1
+    assert prepare_words(["f(x)", "b"], Conventions(), losses) == ["f-LRB-x-RRB-", "b"]
 
 
 def test_counts() -> None:

@@ -11,7 +11,6 @@ from simplepcfg.data.treebank_files import (
     find_ctb,
     find_ptb,
     find_spmrl,
-    find_text,
     find_trees,
     language_of,
     parse_ranges,
@@ -128,11 +127,6 @@ def test_folders_of_trees(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no file of trees"):
         find_trees([tmp_path / "empty"])
-
-
-def test_folders_of_text(tmp_path: Path) -> None:
-    fill(tmp_path, "ptb.train.txt", "ptb.valid.txt", "README.txt", "table.csv", content="a b\n")
-    assert shown(find_text([tmp_path]).files) == [("train", "ptb.train.txt"), ("valid", "ptb.valid.txt")]
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1,,2", "-3"])

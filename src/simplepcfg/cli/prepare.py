@@ -1,4 +1,4 @@
-"""`simplepcfg prepare`: a treebank or text as published, as the files that train and evaluate read."""
+"""`simplepcfg prepare`: a treebank as published, as the files that train and evaluate read."""
 
 import math
 import shlex
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 SUMMARY = "Make text, trees and a vocabulary from a treebank."
 
 SHOWN_TAGS = 12
-LANGUAGE_MODELS = ("sn-pcfg-4096", "sn-pcfg-small-lm")
 Punctuation = Literal["tags", "characters", "keep"]
 
 app = group(
-    """Make text, trees and a vocabulary from a treebank or text as it is published.
+    """Make text, trees and a vocabulary from a treebank as it is published.
 
     \b
     Example:
@@ -36,46 +35,19 @@ app = group(
 
 
 @options
-class FilesRequest:
-    """What every `prepare` command needs."""
+class TreebankRequest:
+    """Where trees are, where they are written, and what happens to their leaves."""
 
     sources: list[Path] = arg("SOURCE", "Folders, searched to the bottom, or files.")
     out: Path = opt("--out", "DIR", "A new or empty folder for what is written.", ...)
     vocabulary: int = opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", 10_000, min=0)
     min_count: int = opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", 0, min=0)
-    quiet: Quiet = False
-
-
-@options
-class SharesRequest(FilesRequest):
-    """How sentences are drawn for the splits."""
-
-    split: str | None = opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")
-    seed: int = opt("--seed", "N", "Of the draws of --split.", 0)
-
-    @property
-    def shares(self) -> tuple[float, ...] | None:
-        """Return the shares of train, valid and test, such as 90,5,5, or None; InputError for another text."""
-        if self.split is None:
-            return None
-        try:
-            shares = tuple(float(part) for part in self.split.split(","))
-        except ValueError:
-            shares = ()
-        if len(shares) != 3 or not all(share >= 0 for share in shares) or not 0 < shares[0] <= sum(shares) < math.inf:
-            raise InputError(f"--split {self.split}: give three shares, of train, valid and test, such as 90,5,5")
-        return shares
-
-
-@options
-class TreebankRequest(FilesRequest):
-    """What happens to the leaves of trees."""
-
     lowercase: bool = flag("--lowercase/--keep-case", "Lower-case words.", True)
     numbers: Literal["N", "keep"] = flag("--numbers", "Write N for each number, or keep them.", "N")
     punctuation: Punctuation = flag("--punctuation", "How it is known and dropped, or keep it.", "tags")
     keep_tags: list[str] | None = opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
     drop_tags: list[str] | None = opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
+    quiet: Quiet = False
 
     def conventions(self, usual_kept: tuple[str, ...] = (), usual_dropped: tuple[str, ...] = ()) -> "Conventions":
         """Return the conventions that are asked for, with a treebank's usual tags if none are named.
@@ -126,23 +98,24 @@ class SpmrlRequest(TreebankRequest):
 
 
 @options
-class BracketsRequest(SharesRequest, TreebankRequest):
-    """Any bracketed trees."""
+class BracketsRequest(TreebankRequest):
+    """Any bracketed trees, and how they are drawn for the splits."""
 
+    split: str | None = opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")
+    seed: int = opt("--seed", "N", "Of the draws of --split.", 0)
 
-@options
-class TextRequest(SharesRequest):
-    """A text, of which training changes what its configuration says."""
-
-    split_sentences: bool = flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
-    tokenize: bool = flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")
-    language: str = opt("--language", "CODE", "By whose rules sentences and words are found.", "en")
-
-    def conventions(self) -> "Conventions":
-        """Return the conventions of text, whose words stay as they are."""
-        from simplepcfg.data.conventions import AS_WRITTEN
-
-        return replace(AS_WRITTEN, vocabulary_size=self.vocabulary, min_count=self.min_count)
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """Return the shares of train, valid and test, such as 90,5,5, or None; InputError for another text."""
+        if self.split is None:
+            return None
+        try:
+            shares = tuple(float(part) for part in self.split.split(","))
+        except ValueError:
+            shares = ()
+        if len(shares) != 3 or not all(share >= 0 for share in shares) or not 0 < shares[0] <= sum(shares) < math.inf:
+            raise InputError(f"--split {self.split}: give three shares, of train, valid and test, such as 90,5,5")
+        return shares
 
 
 @app.command("ptb", short_help="Penn Treebank 3, Wall Street Journal: sections 02-21, 22, 23.")
@@ -223,37 +196,13 @@ def brackets(request: BracketsRequest) -> None:
     _run(replace(job, shares=request.shares, seed=request.seed), request)
 
 
-@app.command("text", short_help="Plain text, one sentence a line, for language modelling.")
-@shows_progress
-@takes(TextRequest)
-def text(request: TextRequest) -> None:
-    """Plain text or CoNLL-U, words separated by white space; training lower-cases them and so on.
-
-    <eos> is not written: training adds it (data.eos = true).
-
-    \b
-    Example:
-      simplepcfg prepare text ptb.train.txt ptb.valid.txt ptb.test.txt --out data/ptb-lm
-      simplepcfg prepare text novel.txt --split-sentences --tokenize --split 90,5,5 --out data/novel
-      simplepcfg prepare text romans --split-sentences --tokenize --language fr --out data/french
-    """
-    from simplepcfg.data.languages import check_language
-    from simplepcfg.data.treebank_files import find_text
-
-    conventions = request.conventions()
-    job = _job("text", request, find_text(request.sources), conventions)
-    job = replace(job, split_sentences=request.split_sentences, tokenize=request.tokenize)
-    job = replace(job, language=check_language(request.language))
-    _run(replace(job, shares=request.shares, seed=request.seed), request)
-
-
-def _job(kind: str, request: FilesRequest, source: "Source", conventions: "Conventions") -> "Job":
+def _job(kind: str, request: TreebankRequest, source: "Source", conventions: "Conventions") -> "Job":
     from simplepcfg.data.preparation import Job
 
     return Job(kind=kind, sources=request.sources, source=source, conventions=conventions)
 
 
-def _run(job: "Job", request: FilesRequest, expected: dict[str, int] | None = None) -> None:
+def _run(job: "Job", request: TreebankRequest, expected: dict[str, int] | None = None) -> None:
     from simplepcfg.data.preparation import prepare
     from simplepcfg.data.prepared_folder import refuse_filled
 
@@ -263,7 +212,7 @@ def _run(job: "Job", request: FilesRequest, expected: dict[str, int] | None = No
         return
     from simplepcfg.training.recommendation import fitting_configuration
 
-    fitting = fitting_configuration(done.splits["train"].sentences, language_model=job.kind == "text")
+    fitting = fitting_configuration(done.splits["train"].sentences)
     for line in _summary(job, done, expected or {}, fitting):
         note(line)
 
@@ -271,11 +220,10 @@ def _run(job: "Job", request: FilesRequest, expected: dict[str, int] | None = No
 def _summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "Recommendation") -> Iterator[str]:
     """Yield the lines of a summary: each split, what was dropped and why, the vocabulary, and how to train on it."""
     yield from done.notes
-    unit = "sentence" if job.kind == "text" else "tree"
     for split, count in done.splits.items():
         one_word = f", {count.one_word_sentences:,} of them of one word" if count.one_word_sentences else ""
         size = f"{counted(count.sentences, 'sentence')}{one_word}, {counted(count.words, 'word')}"
-        yield f"{split}: {size}, from {counted(count.read, unit)} in {counted(count.files, 'file')}"
+        yield f"{split}: {size}, from {counted(count.read, 'tree')} in {counted(count.files, 'file')}"
     for split, trees in expected.items():
         if done.splits[split].read != trees:
             yield f"{split}: PTB-3 has {trees:,} trees here, not {done.splits[split].read:,}; is this all of it?"
@@ -309,10 +257,7 @@ def _train_command(done: "Prepared", config: str) -> str:
     """Return the command that trains on what was written, with the settings of prepared.toml."""
     folder = done.folder
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
-    # The configurations for language modelling change nothing by themselves; those for parsing do.
-    keys = [] if config in LANGUAGE_MODELS else ["lowercase", "numbers", "punctuation"]
-    if done.settings["eos"] and keys:
-        keys.append("eos")
+    keys = ("lowercase", "numbers", "punctuation")
     settings = "".join(f" --set data.{key}={_toml(done.settings[key])}" for key in keys)
     return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
 

@@ -1,4 +1,4 @@
-"""Preparation of one tree or sentence: which words stay, and how words and labels are written."""
+"""Preparation of one tree: which words stay, and how words and labels are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Literal
 from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, TRACES
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_space, is_punctuation, spans_over
 from simplepcfg.data.trees import SpanTree, escape_brackets
-from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
 
 PENN = "penn"  # in a list of tags: the 36 word tags
@@ -26,7 +25,6 @@ _TRACE_WORD = re.compile(r"\*(?:T\d*|ICH|RNR|EXP|PPA|PRO|pro|OP)\*(?:-\S+)?")
 _FEATURES = "##"  # SPMRL writes (NC##number=s|gender=f## word)
 SPACES, FOREIGN, KEPT_WORDS = "white space inside words, now _", "words with other tags", "words"
 WRAPPERS = "wrappers without label"
-SENTENCE_ENDS = f"{EOS} at line ends (training adds it)"
 
 Spans = list[tuple[int, int, str]]
 
@@ -75,9 +73,6 @@ class Conventions:
         return (tag in self.listed_tags) == bool(self.keep_tags)
 
 
-AS_WRITTEN = Conventions(punctuation="keep", keep_tags=(), lowercase=False, numbers="keep")  # of plain text
-
-
 @dataclass(slots=True)
 class Losses:
     """Counts of what was left out: by reason, and of leaves by their tag."""
@@ -106,16 +101,6 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
     reasons[EMPTY_CONSTITUENTS] += len(tree.spans) - len(spans)
     words = prepare_words([tree.words[index] for index in kept], conventions, losses)
     return SpanTree(tuple(words), tuple(tags), tuple(_labelled(spans, len(kept), reasons)))
-
-
-def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
-    """Return the words of a sentence of plain text without an `<eos>` at its end; count these."""
-    remaining = list(words)
-    if remaining and remaining[-1] == EOS:
-        remaining.pop()
-        losses.reasons[SENTENCE_ENDS] += 1
-    losses.reasons[KEPT_WORDS] += len(remaining)
-    return prepare_words(remaining, conventions, losses)
 
 
 def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:

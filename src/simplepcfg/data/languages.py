@@ -8,7 +8,6 @@ from functools import cache
 from typing import Literal, get_args
 
 from simplepcfg.data.penn_words import as_written, plain_apostrophes, tokenize
-from simplepcfg.errors import InputError
 
 Language = Literal[
     "ca", "cs", "de", "el", "en", "es", "et", "fi", "fr", "ga", "hu", "is", "it", "lt", "lv", "nl", "pl", "pt", "ro",
@@ -44,13 +43,6 @@ _TITLES = {
     "es": ["d", "d.a", "s", "sres", "srtas", "v", "vs"],
     "fr": ["dr", "m", "mgr", "mlle", "mlles", "mm", "mme", "mmes", "mr", "st", "ste"],
 }
-
-
-def check_language(language: str) -> str:
-    """Return a language code; InputError if there are no rules for it."""
-    if language not in LANGUAGES:
-        raise InputError(f"language = {language}: no rules for its words; take one of {', '.join(LANGUAGES)}")
-    return language
 
 
 def splitter(language: str) -> Callable[[str], list[str]]:

@@ -1,4 +1,4 @@
-"""`prepare`: a treebank or text as published becomes the files that training and evaluation read."""
+"""`prepare`: a treebank as published becomes the files that training and evaluation read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import IO
 
 from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
-from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
+from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_tree
 from simplepcfg.data.formats import refuse_other_formats
-from simplepcfg.data.languages import ENGLISH, splitter
 from simplepcfg.data.prepared_folder import new_folder, write_toml
-from simplepcfg.data.raw_text import sentences_of_lines
-from simplepcfg.data.readers import UTF8, open_text, words_of_text
+from simplepcfg.data.readers import UTF8, open_text
 from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source, chinese_encoding, without_sgml
 from simplepcfg.data.vocabulary import Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, counted, naming_file
@@ -34,7 +32,7 @@ class SplitCount:
     """Numbers of files, sentences and words of one split."""
 
     files: int = 0
-    read: int = 0  # sentences or trees, those without any word included
+    read: int = 0  # trees, those without any word included
     sentences: int = 0
     words: int = 0
     one_word_sentences: int = 0
@@ -57,21 +55,13 @@ class Prepared:
 class Job:
     """A preparation to be done: the files of each split, and how they are read."""
 
-    kind: str  # ptb, ctb, spmrl, brackets or text
+    kind: str  # ptb, ctb, spmrl or brackets
     sources: Sequence[Path]
     source: Source
     conventions: Conventions
     shares: tuple[float, ...] | None = None  # of train, valid, test, where files name no split
     seed: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)  # sections or files of each split, where numbers tell
-    split_sentences: bool = False  # of text: lines are paragraphs
-    tokenize: bool = False  # of text: words are as people write them, `fire.` and `don't`
-    language: str = ENGLISH  # of text: by whose rules sentences and words are found
-
-    def split(self, lines: Iterator[str]) -> Iterator[list[str]]:
-        """Yield the words of each sentence of these lines of text."""
-        sentences = sentences_of_lines(lines, self.language) if self.split_sentences else lines
-        return map(splitter(self.language) if self.tokenize else str.split, sentences)
 
 
 def prepare(job: Job, out: Path) -> Prepared:
@@ -98,7 +88,7 @@ def prepare(job: Job, out: Path) -> Prepared:
             types=len(counts),
             settings={
                 **AS_PREPARED,
-                "eos": job.kind == "text",
+                "eos": False,
                 "max_length": MAX_LENGTH,
                 "vocabulary_size": conventions.vocabulary_size,
                 "min_count": conventions.min_count,
@@ -123,7 +113,7 @@ def _write_splits(job: Job, folder: Path, counts: Counter[str]) -> tuple[dict[st
                 split = named or _draw(generator, job.shares)
                 if split not in writers:
                     splits[split] = SplitCount()
-                    writers[split] = _Writer(folder, split, job.kind != "text", stack)
+                    writers[split] = _Writer(folder, split, stack)
                 touched.add(split)
                 count = splits[split]
                 count.read += 1
@@ -152,11 +142,6 @@ def _write_splits(job: Job, folder: Path, counts: Counter[str]) -> tuple[dict[st
 def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[str], str]]:
     """Yield the words of each sentence and the brackets of its tree, both empty where no word is left."""
     lines = open_text(path, encoding=chinese_encoding(path) if job.kind == "ctb" else UTF8)
-    if job.kind == "text":
-        for words in words_of_text(lines, str(path), job.split):
-            if words:
-                yield prepare_sentence(words, job.conventions, losses), ""
-        return
     # Files of the Chinese treebank have tags around their trees.
     lines = without_sgml(lines) if job.kind == "ctb" else refuse_other_formats(lines, str(path))
     without_words = losses.reasons[EMPTY_TREES]
@@ -186,7 +171,7 @@ def _draw(generator: random.Random, shares: tuple[float, ...] | None) -> str:
 
 def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
     """Refuse a list of tags that takes away half of the words: it belongs to another treebank."""
-    if job.kind == "text" or job.conventions.punctuation != "tags":
+    if job.conventions.punctuation != "tags":
         return
     gone, kept = losses.reasons[FOREIGN], losses.reasons[KEPT_WORDS]
     if gone > kept:
@@ -200,17 +185,14 @@ def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
 class _Writer:
     """The open files of one split."""
 
-    def __init__(self, folder: Path, split: str, with_trees: bool, stack: ExitStack) -> None:
-        endings = ("txt", "trees") if with_trees else ("txt",)
-        self._text, *self._trees = (stack.enter_context(_new_file(folder / f"{split}.{ending}")) for ending in endings)
+    def __init__(self, folder: Path, split: str, stack: ExitStack) -> None:
+        self._files = [stack.enter_context(_new_file(folder / f"{split}.{ending}")) for ending in ("txt", "trees")]
 
     def write(self, words: Sequence[str], brackets: str) -> None:
         """Write one sentence."""
-        with naming_file(self._text.name):
-            self._text.write(" ".join(words) + "\n")
-        for stream in self._trees:
+        for stream, line in zip(self._files, (" ".join(words), brackets), strict=True):
             with naming_file(stream.name):
-                stream.write(brackets + "\n")
+                stream.write(line + "\n")
 
 
 def _new_file(path: Path) -> IO[str]:
@@ -222,18 +204,12 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
     reasons = {
         name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)
     }
-    conventions = job.conventions.as_table()
-    is_text = job.kind == "text"
-    if is_text:
-        for name in ("keep_tags", "drop_tags"):
-            del conventions[name]
     return {
         "treebank": job.kind,
         "sources": [str(path) for path in job.sources],
         **({"shares": list(job.shares), "seed": job.seed} if job.shares else {}),
         **({"numbers": dict(job.ranges)} if job.ranges else {}),
-        **({key: getattr(job, key) for key in ("split_sentences", "tokenize", "language")} if is_text else {}),
-        "conventions": conventions,
+        "conventions": job.conventions.as_table(),
         "splits": {split: asdict(count) for split, count in done.splits.items()},
         "vocabulary": {"words": done.vocabulary, "training_types": done.types},
         "dropped": {"reasons": reasons, "by_tag": dict(done.losses.tags.most_common())},

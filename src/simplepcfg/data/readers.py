@@ -99,16 +99,6 @@ def read_marked(
     return _marked(open_text(path, seen), display_name(path), splitter)
 
 
-def words_of_text(
-    lines: Iterator[str], name: str, split: Callable[[Iterator[str]], Iterator[list[str]]]
-) -> Iterator[list[str]]:
-    """Yield the words of each sentence of CoNLL-U, or what `split` makes of the lines of plain text.
-
-    InputError, at the first of them, if the file `name` is in a format that is not read.
-    """
-    return (sentence.words for sentence in _marked(lines, name, split))
-
-
 def _marked(
     lines: Iterator[str], name: str, split: Callable[[Iterator[str]], Iterator[list[str]]]
 ) -> Iterator[ConlluSentence]:

@@ -32,7 +32,6 @@ _TAG_LINE = re.compile(r"\s*<.*>\s*")
 _HEADER = re.compile(r"\s*<(/?)HEADER\b", re.IGNORECASE)
 # A sentence may share its line with the tags around it.
 _SENTENCE = re.compile(r"\s*<(?:S|su|seg)\b[^>]*>|</(?:S|su|seg)>\s*$", re.IGNORECASE)
-TEXT_ENDINGS = frozenset(["txt", "tok", "tokens", "raw", "text"])
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,40 @@ def find_ctb(sources: Sequence[Path], ranges: Ranges = CTB_FILES) -> Source:
 
 def find_trees(sources: Sequence[Path]) -> Source:
     """Find files of bracketed trees, given or below a folder; `train`, `dev` or `test` in a name is its split."""
-    return _by_name(sources, TREE_ENDINGS, "trees")
+    files: list[tuple[str | None, Path]] = []
+    notes: list[str] = []
+    for source in sources:
+        if not source.is_dir():
+            files.append((split_of(source), source))
+            continue
+        for path in _walk([source]):
+            name = path.name.lower().removesuffix(".gz")
+            if name.rpartition(".")[2] not in TREE_ENDINGS:
+                continue
+            if _holds_trees(path):
+                files.append((split_of(path, source), path))
+            else:
+                notes.append(f"{path}: left out, it does not hold trees")
+    if not files:
+        where = " ".join(map(str, sources))
+        raise InputError(
+            f"{where}: no file of trees here or in folders below; looked for .{' .'.join(sorted(TREE_ENDINGS))}"
+        )
+    if repeated := next(
+        (path for path, count in Counter(path.resolve() for _, path in files).items() if count > 1), None
+    ):
+        raise InputError(f"{repeated}: is given more than once; give each file once")
+    named = [split for split, _ in files if split is not None]
+    if named and len(named) < len(files):
+        path = next(path for split, path in files if split is None)
+        raise InputError(f"{path}: its name says no split (train, dev, test), as others do; rename it or leave it out")
+    if named and TRAIN not in named:
+        only = " and ".join(dict.fromkeys(named))
+        raise InputError(
+            f"{files[0][1]}: by their names, all files are {only}; a vocabulary is made from training text: give files "
+            "named train too, or rename these"
+        )
+    return Source(sorted(files, key=lambda item: SPLITS.index(item[0]) if item[0] else 0), notes)
 
 
 def find_spmrl(sources: Sequence[Path]) -> Source:
@@ -93,15 +125,6 @@ def language_of(files: Iterable[tuple[str | None, Path]]) -> str | None:
     if len(languages) > 1:
         raise InputError("the files are French and German; prepare one language at a time")
     return next(iter(languages), None)
-
-
-def find_text(sources: Sequence[Path]) -> Source:
-    """Find files of plain text, given or below a folder; InputError if there is none, or one that holds trees."""
-    source = _by_name(sources, TEXT_ENDINGS, "text")
-    for _, path in source.files:
-        if _holds(path, "trees", otherwise=False):
-            raise InputError(f"{path}: holds trees, not plain text; use prepare brackets")
-    return source
 
 
 def split_of(path: Path, below: Path | None = None) -> str | None:
@@ -154,51 +177,12 @@ def _by_number(
     return Source(sorted(files, key=lambda item: SPLITS.index(str(item[0]))), notes)
 
 
-def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Source:
-    files: list[tuple[str | None, Path]] = []
-    notes: list[str] = []
-    for source in sources:
-        if not source.is_dir():
-            files.append((split_of(source), source))
-            continue
-        for path in _walk([source]):
-            name = path.name.lower().removesuffix(".gz")
-            if name.rpartition(".")[2] not in endings:
-                continue
-            if _holds(path, kind):
-                files.append((split_of(path, source), path))
-            else:
-                notes.append(f"{path}: left out, it does not hold {kind}")
-    if not files:
-        where = " ".join(map(str, sources))
-        raise InputError(
-            f"{where}: no file of {kind} here or in folders below; looked for .{' .'.join(sorted(endings))}"
-        )
-    if repeated := next(
-        (path for path, count in Counter(path.resolve() for _, path in files).items() if count > 1), None
-    ):
-        raise InputError(f"{repeated}: is given more than once; give each file once")
-    named = [split for split, _ in files if split is not None]
-    if named and len(named) < len(files):
-        path = next(path for split, path in files if split is None)
-        raise InputError(f"{path}: its name says no split (train, dev, test), as others do; rename it or leave it out")
-    if named and TRAIN not in named:
-        only = " and ".join(dict.fromkeys(named))
-        raise InputError(
-            f"{files[0][1]}: by their names, all files are {only}; a vocabulary is made from training text: give files "
-            "named train too, or rename these"
-        )
-    return Source(sorted(files, key=lambda item: SPLITS.index(item[0]) if item[0] else 0), notes)
-
-
-def _holds(path: Path, kind: str, otherwise: bool = True) -> bool:
-    """Tell whether a file holds this kind; another encoding is told later, and licences and word lists are no text."""
-    if kind == "text":
-        return not re.match(r"(licen[cs]e|readme|copying|changelog|vocab(ulary)?)\b", path.name, re.IGNORECASE)
+def _holds_trees(path: Path) -> bool:
+    """Tell whether a file holds trees; one in another encoding may."""
     try:
-        return sniff(path) == kind
+        return sniff(path) == "trees"
     except InputError:
-        return otherwise
+        return True
 
 
 def _walk(sources: Sequence[Path]) -> Iterator[Path]:
