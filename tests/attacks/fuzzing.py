@@ -132,13 +132,11 @@ def command_lines() -> st.SearchStrategy[str]:
             "--top",
             "--surprisal",
             "--quiet",
-            "--resamples",
             "--interval",
             "--compare",
         ),
         *(
             "--with",
-            "--group",
             "--importance",
             "--ensemble",
             "--predictions",

@@ -59,17 +59,17 @@ def test_several_predictions_are_columns(call: Call, trees_file: Path, tmp_path:
     assert "is given twice" in twice.err
 
 
-def test_an_option_given_twice_is_refused(call: Call, tiny_run: Path, trees_file: Path) -> None:
-    result = call("evaluate", tiny_run, trees_file, "--seed", 1, "--seed=2")
+def test_an_option_given_twice_is_refused(call: Call, tiny_run: Path) -> None:
+    result = call("sample", tiny_run, "--seed", 1, "--seed=2")
     assert (result.code, result.out) == (2, "")
     assert "--seed is given twice, as 1 and 2; give it once" in result.err
     assert call("complete", tiny_run, "the", "-k", 2, "--top", 3).code == 2
-    assert call("evaluate", "oracle", trees_file, "--seed", 1, "--seed", 1).code == 0
+    assert call("sample", tiny_run, "--seed", 1, "--seed", 1).code == 0
 
 
 def test_json_is_a_list_of_any_number(call: Call, trees_file: Path) -> None:
     for names in (["oracle"], ["oracle", "random"]):
-        found = json.loads(call("evaluate", *names, trees_file, "--format", "json").out)
+        found = json.loads(call("evaluate", *names, trees_file, "--json", "-").out)
         assert [report["name"] for report in found] == names
 
 
@@ -165,13 +165,11 @@ def test_surprisal_can_be_read_with_quotation_marks_in_it(call: Call, eos_run: P
     assert table_row(["a", "b c", ""]) == "a\tb c\t"
 
 
-def test_absurd_numbers_are_refused(call: Call, tiny_run: Path, text_file: Path, trees_file: Path) -> None:
+def test_absurd_numbers_are_refused(call: Call, tiny_run: Path, text_file: Path) -> None:
     huge = 10**12
     for arguments in (
         ["parse", tiny_run, text_file, "--decode", "viterbi", "--k", huge],
         ["complete", tiny_run, "the", "--samples", huge],
-        ["evaluate", "random", trees_file, "--interval", "--resamples", huge],
-        ["evaluate", "random", "oracle", trees_file, "--compare", "random", "--resamples", huge],
     ):
         result = call(*arguments)
         assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)

@@ -76,7 +76,6 @@ def test_a_resume_that_is_refused_changes_nothing(call: Call, copy: Path, tmp_pa
         (["sample", "RUN", "--count=abc"], "'--count': 'abc' is no whole number"),
         (["sample", "RUN", "--count=1.5"], "'--count': '1.5' is no whole number"),
         (["sample", "RUN", "--temperature", "warm"], "'--temperature': 'warm' is no number"),
-        (["evaluate", "RUN", "TREES", "--interval", "--seed", str(2**64)], "--seed"),
         (["prepare", "brackets", "TREES", "--out", "p", "--split", "1e308,1e308,1e308"], "give three shares"),
         (["demo", "--device", "gpu", "--out", "dx"], "gpu"),
         (

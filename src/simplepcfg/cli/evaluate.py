@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SUMMARY = "F1 and perplexity of runs and baselines."
 
 
-Format = Literal["table", "markdown", "json"]
+Format = Literal["table", "markdown"]
 
 
 @options
@@ -32,19 +32,12 @@ class EvaluateRequest:
     )
     ensemble: bool = flag("--ensemble", "Also evaluate the runs together, as one parser.")
     labels: bool = flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
-    write_labels: str | None = written("--write-labels", "Write each symbol's gold label, for parse --labels.")
+    write_labels: str | None = written("--write-labels", "Write what symbols stand for in FILE, as RUN/labels.json.")
     importance: int = opt(
         "--importance", "K", "Compound runs: also estimate log p by K samples of each sentence's vector.", 0, min=0
     )
-    groups: list[str] | None = opt(
-        "--group",
-        "NAME=RUN,RUN",
-        "Mean and standard deviation over these runs (or runs/seed-*) as one column; repeatable.",
-    )
     interval: bool = flag("--interval", "Also 95 % intervals by a bootstrap over sentences.")
     compare: str | None = opt("--compare", "NAME", "Also p-values of the differences from this column.")
-    resamples: int = opt("--resamples", "N", "Draws of --interval and --compare.", 1000, min=1)
-    seed: int = opt("--seed", "N", "Of these draws.", 0, min=0, max=2**63 - 1)
     output: Format = flag("--format", "What is printed.", "table")
     raw: Raw = False
     json: Json = None
@@ -81,23 +74,30 @@ def command(request: EvaluateRequest) -> None:
       simplepcfg evaluate english novel.txt --raw
       simplepcfg evaluate runs/spanish es_gsd-ud-test.conllu
       simplepcfg evaluate --predictions parsed.trees test.trees
-      simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
+      simplepcfg evaluate runs/demo test.trees --write-labels runs/demo/labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
-      simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
+      simplepcfg evaluate runs/four runs/others test.trees --interval --compare runs/others
     """
     _refuse_contradictions(request)
+    from simplepcfg.evaluation.columns import columns_to_json
+    from simplepcfg.evaluation.rendering import markdown_report, rich_table
     from simplepcfg.inference.systems import System
 
-    systems = [*map(System.named, [*request.names, *_added_baselines(request)])]
-    systems += map(System.group, request.groups or ())
-    columns = _evaluate(request, systems)
-    _print(request, columns)
-    _write(request, columns, systems)
+    columns = _evaluate(request, [*map(System.named, [*request.names, *_added_baselines(request)])])
+    title = f"on {request.file}"
+    if request.json != "-" and request.output == "table":
+        results_console().print(rich_table(columns, title))
+    elif request.json != "-":
+        write_lines([markdown_report(columns, title)])
+    if request.json is not None:
+        write_json(request.json, columns_to_json(columns))
+    if request.write_labels is not None:
+        _write_labels(request.names[0], request.write_labels, request)
 
 
 def _refuse_contradictions(request: EvaluateRequest) -> None:
     """Raise InputError if there is nothing to evaluate, or if options contradict each other."""
-    if not request.names and not request.groups and not request.predictions:
+    if not request.names and not request.predictions:
         raise InputError(
             f"{request.file} stands alone; name a run or a baseline (or --predictions FILE), then trees or text"
         )
@@ -131,7 +131,7 @@ def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column
         together=request.ensemble,
         decode=request.decode,
         importance=request.importance,
-        labels=request.labels or labels_file is not None,
+        labels=request.labels,
         raw=request.raw,
         device=request.device,
         remark=lambda text: note(text, request.quiet),
@@ -139,44 +139,16 @@ def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column
     if (text := vocabulary_remark(columns)) is not None:
         note(text, request.quiet)
     if request.interval:
-        columns = with_intervals(columns, resamples=request.resamples, seed=request.seed)
+        columns = with_intervals(columns)
     if request.compare is not None:
-        columns = with_comparisons(columns, request.compare, resamples=request.resamples, seed=request.seed)
+        columns = with_comparisons(columns, request.compare)
     return columns
 
 
-def _print(request: EvaluateRequest, columns: "list[Column]") -> None:
-    """Print the table."""
-    from simplepcfg.evaluation import rendering
-    from simplepcfg.evaluation.columns import columns_to_json
-
-    title = f"on {request.file}"
-    if request.json == "-" or request.output == "json":
-        write_json("-", columns_to_json(columns))
-    elif request.output == "table":
-        results_console().print(rendering.rich_table(columns, title))
-    else:
-        write_lines([rendering.markdown_report(columns, title)])
-
-
-def _write(request: EvaluateRequest, columns: "list[Column]", systems: "list[System]") -> None:
-    """Write the files that are asked for."""
-    from simplepcfg.evaluation.columns import columns_to_json
-
-    if request.json not in (None, "-"):
-        write_json(str(request.json), columns_to_json(columns))
-    if request.write_labels is not None:
-        _write_mapping(columns[0], systems[0].folders[0], request)
-
-
-def _write_mapping(column: "Column", folder: str, request: EvaluateRequest) -> None:
-    """Write what the symbols of a run stand for in the file of trees; InputError if its trees have none."""
+def _write_labels(folder: str, target: str, request: EvaluateRequest) -> None:
+    """Write what the symbols of a run stand for in the file of trees."""
     from simplepcfg.data.readers import read_trees
     from simplepcfg.inference.labelling import learn_labels
     from simplepcfg.inference.run import load
 
-    (report,) = column.reports
-    if report.labels is None:
-        raise InputError(f"{folder}: its most probable trees have no symbols; leave out --write-labels")
-    mapping = learn_labels(load(folder, request.device), list(read_trees(request.file)), report.labels)
-    write_text(str(request.write_labels), mapping.to_json())
+    write_text(target, learn_labels(load(folder, request.device), list(read_trees(request.file))).to_json())

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answers, Chunk, Job, refuse_missing_files
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from simplepcfg.inference.labelled_trees import ScoredTree
     from simplepcfg.inference.run import Run
 
-    Naming = Callable[[SpanTree], SpanTree]
-
 SUMMARY = "Print a tree for each sentence."
-NO_LABELS = "none"
+Labels = Literal["learned", "none"]
 SUFFIXES = {"brackets": ".trees", "json": ".jsonl", "pretty": ".txt", "columns": ".tsv"}  # of files in --out
 
 
@@ -40,9 +37,7 @@ class ParseOptions:
         "--decode", "Largest sum of span marginals (exact-mbr: of all symbols), or most probable tree.", "mbr"
     )
     k: int | None = opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.", min=1)
-    labels: str | None = opt(
-        "--labels", "none|FILE", "No labels, or most probable trees with those of evaluate --write-labels."
-    )
+    labels: Labels = flag("--labels", "Those that the run has learned from a treebank, if any, or none.", "learned")
     others: list[str] | None = opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")
 
 
@@ -79,12 +74,9 @@ def command(request: ParseRequest) -> None:
       simplepcfg parse english texts/*.txt --raw --format columns --offsets > words.tsv
       simplepcfg parse english corpus/*.txt.gz --out parsed/ --shard 3/16
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
-      simplepcfg parse runs/demo sentences.txt --labels labels.json
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2
       simplepcfg parse runs/eight sentences.txt
     """
-    if request.labels not in (None, NO_LABELS):
-        request = replace(request, decode="viterbi")
     runs = _members(request)
     _refuse_contradictions(request, runs)
     refuse_missing_files(request.files)
@@ -109,20 +101,18 @@ def prepare(request: ParseRequest) -> Answers:
     if model is None:
         return make_job, lambda job: _write_trees(request, job, _baseline_blocks(runs[0], job))
     parse: Callable[[Chunk], list[SpanTree]]
-    parse = partial(model.parse_spans, decode=request.decode, labels=request.labels != NO_LABELS)
+    parse = partial(model.parse_spans, decode=request.decode, labels=request.labels == "learned")
     if len(runs) > 1:
         from simplepcfg.inference.ensembles import ensemble
 
         parse = ensemble([model, *runs[1:]], request.device).parse_spans
-    named = _naming(request.labels, model)
 
     def answer(job: Job) -> UnknownWords:
         unknown = UnknownWords(model)
         if request.k is None:
-            blocks = ([named(tree) for tree in parse(chunk)] for chunk in _chunks(job, unknown))
-            _write_trees(request, job, blocks)
+            _write_trees(request, job, map(parse, _chunks(job, unknown)))
         else:
-            _write_k_best(request, job, model, request.k, named, unknown)
+            _write_k_best(request, job, model, request.k, unknown)
         return unknown
 
     return make_job, answer
@@ -146,7 +136,7 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
         if len(runs) > 1:
             raise InputError(f"{name} trees have no span marginals; leave out --with, or give the folder of a run")
     if len(runs) > 1 and by_probability:
-        raise InputError(f"{runs[1]} beside {runs[0]} combines span marginals; leave out --decode viterbi, --labels")
+        raise InputError(f"{runs[1]} beside {runs[0]} combines span marginals; leave out --decode viterbi")
     if request.offsets and request.format not in ("columns", "json"):
         raise InputError("--offsets adds columns; give --format columns or --format json with it")
     if k is not None and not by_probability:
@@ -176,14 +166,11 @@ def _write_trees(request: ParseRequest, job: Job, blocks: Iterator[list["SpanTre
         job.write(trees, lines)
 
 
-def _write_k_best(
-    request: ParseRequest, job: Job, model: "Run", k: int, named: "Naming", unknown: UnknownWords
-) -> None:
+def _write_k_best(request: ParseRequest, job: Job, model: "Run", k: int, unknown: UnknownWords) -> None:
     from simplepcfg.inference.labelled_trees import ScoredTree
 
     def lines(item: "Item", trees: "list[ScoredTree] | None") -> list[str]:
         shown = [ScoredTree(flat_tree(item.words), -math.inf)] if trees is None else trees
-        shown = [replace(one, tree=named(one.tree)) for one in shown]
         return [render_k_best(shown, request.format, job.place(item), item.offsets)]
 
     blocks = (model.k_best(chunk, k) for chunk in _chunks(job, unknown))
@@ -210,14 +197,3 @@ def _chunks(job: Job, unknown: UnknownWords) -> Iterator[Chunk]:
     for chunk in job.chunks():
         unknown.count(chunk)
         yield chunk
-
-
-def _naming(labels: str | None, model: "Run") -> "Naming":
-    """Return what puts the labels of a file in place of the run's symbols; without a file, trees stay as they are."""
-    if labels in (None, NO_LABELS):
-        return lambda tree: tree
-    from simplepcfg.inference.label_mapping import LabelMapping
-
-    mapping = LabelMapping.load(labels)
-    mapping.refuse_other(model.model, model.name)
-    return mapping.apply

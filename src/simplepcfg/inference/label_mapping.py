@@ -12,9 +12,7 @@ from pathlib import Path
 
 from torch import nn
 
-from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.label_report import LabelReport
 
 FORMAT = "simplepcfg labels 1"
 MOST_BYTES = 64 << 20  # of a file of labels; that of thousands of symbols has a few hundred thousand
@@ -28,8 +26,8 @@ Shares = Mapping[str, Mapping[str, float]]  # by symbol and label: P(label | sym
 class LabelMapping:
     """Gold labels of nonterminals and preterminals; symbols that are in neither keep their own names.
 
-    `phrases` and `tags` name each symbol by its most frequent label in most probable trees; the shares of labels serve
-    for trees without symbols (`labelling.py`).
+    `phrases` and `tags` name each symbol by its likeliest label; by the shares of labels trees get theirs
+    (`labelling.py`).
     """
 
     phrases: Mapping[str, str]
@@ -38,11 +36,6 @@ class LabelMapping:
     phrase_shares: Shares = field(default_factory=dict)
     tag_shares: Shares = field(default_factory=dict)
     punctuation: Mapping[str, str] = field(default_factory=dict)  # tags of words that preprocessing drops
-
-    @classmethod
-    def from_report(cls, report: LabelReport) -> LabelMapping:
-        """Map each symbol to its most frequent gold label."""
-        return cls(report.phrases.mapping(), {} if report.tags is None else report.tags.mapping())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> LabelMapping:
@@ -82,14 +75,6 @@ class LabelMapping:
         """Refuse another model, in which the numbers of symbols mean something else."""
         if self.model is not None and self.model != weights_fingerprint(model):
             raise InputError(f"{name}: the labels are of another run; let `simplepcfg evaluate` write its own")
-
-    def apply(self, tree: SpanTree) -> SpanTree:
-        """Return the tree with gold labels in place of symbols."""
-        return SpanTree(
-            tree.words,
-            tuple(self.tags.get(tag, tag) for tag in tree.tags),
-            tuple((i, j, self.phrases.get(label, label)) for i, j, label in tree.spans),
-        )
 
 
 def weights_fingerprint(model: nn.Module) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -17,8 +17,6 @@ from torch import Tensor
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree, escape_brackets
-from simplepcfg.errors import InputError
-from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT, gold_labels
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.batches import in_batches
@@ -131,28 +129,14 @@ def tree_posteriors(
     return decoded, *grammar.symbols_given_trees(batch.words, batch.lengths, trees=decoded)
 
 
-def learn_labels(run: TrainedModel, trees: Sequence[SpanTree], report: LabelReport | None = None) -> LabelMapping:
-    """Learn what the run's symbols stand for in gold trees.
-
-    Symbols are named by `report`, which is of the run's most probable trees, or else by their likeliest labels.
+def learn_labels(run: TrainedModel, trees: Sequence[SpanTree]) -> LabelMapping:
+    """Learn what the run's symbols stand for in gold trees; each is named by its likeliest label.
 
     learn_labels(run, list(read_trees("gold.trees"))).to_json()   # the content of labels.json
     """
-    treebank = Treebank(list(trees), run.preprocessing)
-    mapping = LabelMapping({}, {}) if report is None else LabelMapping.from_report(report)
-    try:
-        phrases, tags, punctuation = learn_shares(run, treebank)
-    except InputError:  # the family has no symbols of given trees, only of the most probable ones
-        phrases, tags, punctuation = {}, {}, {}
-    if report is None:
-        mapping = LabelMapping(_likeliest(phrases), _likeliest(tags))
-    return replace(
-        mapping,
-        model=weights_fingerprint(run.model),
-        phrase_shares=phrases,
-        tag_shares=tags,
-        punctuation=punctuation,
-    )
+    phrases, tags, punctuation = learn_shares(run, Treebank(list(trees), run.preprocessing))
+    names = _likeliest(phrases), _likeliest(tags)
+    return LabelMapping(*names, weights_fingerprint(run.model), phrases, tags, punctuation)
 
 
 def learn_shares(run: TrainedModel, treebank: Treebank) -> tuple[Shares, Shares, dict[str, str]]:

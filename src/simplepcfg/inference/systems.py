@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,28 +52,6 @@ class System:
         check_baseline_name(name)
         inner = runs_inside(name)
         return cls(name, tuple(inner), grouped=True) if inner else cls(name, (name,))
-
-    @classmethod
-    def group(cls, text: str) -> System:
-        """Parse a group NAME=RUN,RUN,…; each RUN may be a pattern such as runs/seed-* or a folder of runs.
-
-        Raises InputError for another form, a folder that does not exist, or one that is named twice.
-        """
-        name, separator, listed = text.partition("=")
-        parts = [part for part in listed.split(",") if part]
-        if not separator or not name or not parts:
-            raise InputError(f'group "{text}" is not of the form NAME=RUN,RUN, as in ours=runs/seed-1,runs/seed-2')
-        folders: list[str] = []
-        for part in parts:
-            matches = [part] if os.path.exists(part) else sorted(glob.glob(part))
-            if not matches:
-                raise InputError(f"group {name}: {part} is no run folder and matches none; name existing folders")
-            for folder in matches:
-                folders += runs_inside(folder) or [folder]
-        twice = next((folder for folder in folders if folders.count(folder) > 1), None)
-        if twice is not None:
-            raise InputError(f"group {name}: {twice} is named twice; a mean counts each run once")
-        return cls(name, tuple(folders), grouped=True)
 
 
 def evaluate_systems(
@@ -162,13 +138,9 @@ def evaluate_systems(
 
 def _run_folders(systems: Sequence[System], predictions: Sequence[str], together: bool) -> list[str]:
     """Return the folders of all runs, each once. Raises InputError for what is named twice, or is no trained run."""
-    names = [system.name for system in systems]
     twice = next((path for path in predictions if list(predictions).count(path) > 1), None)
     if twice is not None:
         raise InputError(f"predictions {twice} is given twice; give each file once")
-    repeated = next((system.name for system in systems if system.grouped and names.count(system.name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"group {repeated}: another column has this name; choose another")
     folders = list(dict.fromkeys(folder for system in systems for folder in system.folders))
     for folder in folders:
         run_folder = RunFolder(run_directory(folder))
