@@ -155,7 +155,6 @@ def test_nothing_is_mixed(call: Call, tiny_run: Path, corpus: Path, tmp_path: Pa
         (["--shard", "1/4"], "--shard is for answers in a folder; give --out DIR with it"),
         (["--jobs", "2"], "--jobs is for answers in a folder"),
         (["--part-size", "2"], "--part-size is for answers in a folder"),
-        (["--out", "out", "--skip", "3"], "--skip is for one output; leave out --skip, or --out"),
         (["--out", "out", "--format", "svg"], "--format svg draws one picture"),
         (["--out", "out", "-"], "give files instead of standard input"),
         (["--out", "out", "missing.txt"], "missing.txt: no such file; check the path"),

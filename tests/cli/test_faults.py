@@ -59,14 +59,6 @@ def test_several_predictions_are_columns(call: Call, trees_file: Path, tmp_path:
     assert "is given twice" in twice.err
 
 
-def test_an_option_given_twice_is_refused(call: Call, tiny_run: Path) -> None:
-    result = call("sample", tiny_run, "--seed", 1, "--seed=2")
-    assert (result.code, result.out) == (2, "")
-    assert "--seed is given twice, as 1 and 2; give it once" in result.err
-    assert call("complete", tiny_run, "the", "-k", 2, "--top", 3).code == 2
-    assert call("sample", tiny_run, "--seed", 1, "--seed", 1).code == 0
-
-
 def test_json_is_a_list_of_any_number(call: Call, trees_file: Path) -> None:
     for names in (["oracle"], ["oracle", "random"]):
         found = json.loads(call("evaluate", *names, trees_file, "--json", "-").out)

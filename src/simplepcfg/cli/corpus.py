@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PART_SIZE = 10_000  # sentences
 SETTINGS = "settings.json"
 # Options that do not change answers; the grammars are recorded by their checksums and the files by their sizes.
-NOT_RECORDED = ("run", "others", "files", "skip", "out", "shard", "jobs", "part_size", "device", "quiet")
+NOT_RECORDED = ("run", "others", "files", "out", "shard", "jobs", "part_size", "device", "quiet")
 
 
 def is_corpus(request: SentencesRequest) -> bool:
@@ -33,7 +33,7 @@ def is_corpus(request: SentencesRequest) -> bool:
             if getattr(request, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} is for answers in a folder; give --out DIR with it")
         return False
-    for name in ("skip", "regions", "json"):
+    for name in ("regions", "json"):
         if getattr(request, name, None):
             raise InputError(f"--{name} is for one output; leave out --{name}, or --out")
     if getattr(request, "format", None) == "svg":

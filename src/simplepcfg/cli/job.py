@@ -3,12 +3,10 @@
 import glob
 import os
 import shlex
-import signal
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -65,8 +63,8 @@ class Job:
     def __init__(self, asked: SentencesRequest, doing: str, run: "WordModel | None", part: Part | None = None) -> None:
         from simplepcfg.inference.run import Run
 
-        self.done = 0 if part is None else part.first  # sentences, those that were skipped included
-        self.first = self.done + asked.skip  # sentences before those that are answered
+        self.first = 0 if part is None else part.first  # sentences before those that are answered
+        self.done = self.first
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
         read = partial(read_inputs, asked, None if run is None else run.preprocessing)
         self.inputs: Inputs | Part = read() if part is None else part
@@ -91,8 +89,8 @@ class Job:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         self._stack.close()
         if isinstance(error, KeyboardInterrupt) and self.done:
-            go_on = f"the same command with --skip {self.done} goes on; append what it prints (>>)"
-            raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}; {go_on}") from None
+            advice = "with --out DIR, the same command goes on"
+            raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}; {advice}") from None
         if error is None and self._too_long:
             count = counted(len(self._too_long), "sentence")
             places = _first_few(self._too_long)
@@ -106,7 +104,6 @@ class Job:
         from simplepcfg.inference.batches import blocks
 
         items: Iterator[Item] = iter(self.inputs)
-        self.done += sum(1 for _ in islice(items, self._asked.skip))
         by_line = self._at_keyboard and not self._asked.raw
         first = list(islice(items, 1 if by_line else LOOKED_AT))
         self._look_at(first)
@@ -133,9 +130,8 @@ class Job:
         pairs = zip(taken, results, strict=True)
         answers = (render(item, None if sentence is TOO_LONG else result) for (item, sentence), result in pairs)
         lines = [line for answer in answers for line in answer]
-        with _interrupted_later():
-            write_lines(lines)
-            self.done += len(taken)
+        write_lines(lines)
+        self.done += len(taken)
         for item, _ in taken[-1:]:
             self._advance(item.read - self._read)
             self._read = item.read
@@ -201,28 +197,6 @@ def title(doing: str, names: list[str]) -> str:
 
 def _first_few(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + " …" * (len(names) > SHOWN)
-
-
-@contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Let a first Ctrl-C wait for the end, so that what is written is also counted."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pressed: list[int] = []
-
-    def handle(number: int, frame: object) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed and callable(before):
-        before(pressed[0], None)
 
 
 def refuse_missing_files(paths: Iterable[str] | None) -> None:

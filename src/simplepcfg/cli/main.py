@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -76,7 +77,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         if given[:1] == ["benchmark"] or given[:2] == ["reproduce", "speed"]:
             raise InputError(f"{' '.join(given[:2])}: in a checkout, run python benchmarks/inside.py --paper DIR")
-        _refuse_bad_values(command, given)
+        _refuse_empty_values(given)
         with warnings.catch_warnings(), command.make_context("simplepcfg", given) as context:
             warnings.showwarning = _show_in_one_line
             warnings.simplefilter("ignore", TextWarning)  # commands print remarks on text themselves
@@ -98,38 +99,14 @@ def _command(name: str | None) -> Any:
     return typer.main.get_command(app_of(EVERY if name is None else (name,)))
 
 
-def _refuse_bad_values(command: Any, given: Sequence[str]) -> None:
-    """Raise InputError for an option that is empty, or that is given twice where one value counts, or that would take
-    the option behind it for its value.
-
-    An empty path, as of --out "$UNSET", would be the current folder; the first of two values would have no effect;
-    --json -q would write a file named -q.
-    """
-    words = iter(given)
-    options: dict[str, Any] = {}
-    names: set[str] = set()
-    values: dict[str, str] = {}
-    for word in words:
+def _refuse_empty_values(given: Sequence[str]) -> None:
+    """Raise InputError for an option with an empty value: a path, as of --out "$UNSET", would be the current folder."""
+    for word, following in pairwise([*given, "the end"]):
         if word == "--":
             return
-        if word in (commands := getattr(command, "commands", {})):
-            command = commands[word]
-            with_values = (one for one in command.params if one.param_type_name == "option" and not one.is_flag)
-            options = {name: option for option in with_values for name in option.opts}
-            names = {name for one in command.params if one.param_type_name == "option" for name in one.opts}
-            continue
         name, separator, value = word.partition("=")
-        if name not in options:
-            continue
-        following = value if separator else next(words, None)
-        if following == "" and name.startswith("--"):
+        if name.startswith("--") and "" in (following, value if separator else name):
             raise InputError(f"{name} is empty; give it a value, or leave it out")
-        if not separator and following in names:
-            raise InputError(f"{name} has no value, as the option {following} follows it; give it one")
-        option = options[name]
-        first = values.setdefault(option.name, following or "")
-        if not option.multiple and first != (following or ""):
-            raise InputError(f"{name} is given twice, as {first} and {following}; give it once")
 
 
 def _open_closed_streams() -> None:

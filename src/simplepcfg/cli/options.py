@@ -29,9 +29,8 @@ class SentencesRequest:
     max_words: int | None = opt(
         "--max-words", "N", "Longer sentences are not computed.  [default: what takes half a minute]", min=1
     )
-    skip: int = opt("--skip", "N", "Leave out the first N sentences: to go on after an interruption.", 0, min=0)
     out: Path | None = opt(
-        "--out", "DIR", "Write a file for each input file or part of it; finished ones are not repeated."
+        "--out", "DIR", "Write a file for each input file or part of it; after Ctrl-C the same command goes on."
     )
     shard: str | None = opt("--shard", "K/N", "With --out: the parts of the Kth of N jobs, from 1/N to N/N.")
     jobs: int | None = opt("--jobs", "N", "With --out: processes.  [default: one a core, or one a GPU]", min=1)

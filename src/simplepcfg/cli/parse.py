@@ -51,9 +51,8 @@ def command(request: ParseRequest) -> None:
     """Print a tree for each sentence, in the input's order, some at a time as they are found; an empty line stays one.
 
     FILE may be a folder or a pattern, too, and there may be several. Of a sentence of more than --max-words words the
-    flat tree is printed, and a remark says so at the end. After Ctrl-C, what was printed stays and --skip goes on.
-    Columns and JSON have the sent_id of CoNLL-U, the file where there are several and, with --offsets, the characters
-    of each word.
+    flat tree is printed, and a remark says so at the end. Columns and JSON have the sent_id of CoNLL-U, the file where
+    there are several and, with --offsets, the characters of each word.
 
     With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
     or GPUs; after a kill the same command goes on. docs/corpora.md has an example for job arrays.

@@ -61,7 +61,7 @@ def command(request: ScoreRequest) -> None:
     no exact log-probability: theirs is log p(x | posterior mean) - KL, as in evaluate. The probability of an unknown
     word is that of <unk> times that of its spelling among unknown words, so that sentences with different unknown words
     can be compared. FILE may be a folder or a pattern, too, and there may be several. A sentence of more than
-    --max-words words has NA, and a remark says so at the end. After Ctrl-C, what was printed stays and --skip goes on.
+    --max-words words has NA, and a remark says so at the end.
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
     surprisal_bits is -log2 P(word | the words before it), summed over all trees. It is the sum of
@@ -99,8 +99,8 @@ def command(request: ScoreRequest) -> None:
     refuse_baseline(request.run)
     if request.regions and (request.surprisal or request.raw):
         raise InputError(f"--regions reads a table; leave out {'--surprisal' if request.surprisal else '--raw'}")
-    if request.regions and (request.offsets or request.skip or request.max_words or len(request.files or []) > 1):
-        raise InputError("--regions reads one table, as a whole; leave out other files, --offsets, --skip, --max-words")
+    if request.regions and (request.offsets or request.max_words or len(request.files or []) > 1):
+        raise InputError("--regions reads one table, as a whole; leave out other files, --offsets and --max-words")
     if request.offsets and not request.surprisal:
         raise InputError("--offsets adds columns to the table of words; give --surprisal with it")
     for file in [] if request.regions else request.files or []:
@@ -165,17 +165,14 @@ def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWo
 
 
 def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
-    """Print a row for each word; return the rows if they are to be written as JSON.
-
-    The header is there already if the first sentences are skipped.
-    """
+    """Print a row for each word; return the rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
     from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurprisal, with_depths
 
     fields = [name for name in INFORMATION if request.entropy or name not in ENTROPIES]
     names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in fields)]
     names += ["depth"] if request.depth else []
-    numbers, header, held = count(job.first + 1), not request.skip and request.json != "-", list[Row]()
+    numbers, header, held = count(job.first + 1), request.json != "-", list[Row]()
 
     def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
         shown = [WordSurprisal(word, None, None, None) for word in item.words] if records is None else records
