@@ -59,7 +59,7 @@ def measure(seed: int, folder: Path) -> Figures:
     seconds = time.monotonic() - began
     run = load(folder, "cpu")
     treebank = Treebank(read_trees(folder / TEST), run.preprocessing)
-    induced = run.evaluate_treebank(treebank, "SN-PCFG")
+    induced = run.evaluate(treebank, "SN-PCFG")
     assert induced.perplexity is not None
     lengths = [len(item.tokens) for item in treebank.prepared]
     true = perplexity(true_log_probability([tree.words for tree in treebank.original]), lengths, False)

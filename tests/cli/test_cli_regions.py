@@ -87,7 +87,7 @@ def test_what_is_refused(call: Call, tiny_run: Path, items: Path, tmp_path: Path
 
 def test_regions_from_python(tiny_run: Path) -> None:
     run = load(tiny_run)
-    tables = run.surprisal([["The dog", "in the garden."], ["The cat", "xyzzies"]], regions=True)
+    tables = run.region_surprisal([["The dog", "in the garden."], ["The cat", "xyzzies"]])
     frame = tables.to_frame()
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame["region"]) == ["The dog", "in the garden.", "The cat", "xyzzies"]
@@ -96,7 +96,7 @@ def test_regions_from_python(tiny_run: Path) -> None:
     assert list(frame["unknown"]) == [0, 0, 0, 1]
     assert frame["surprisal_nats"].tolist() == [region.surprisal for table in tables for region in table]
     with pytest.raises(InputError, match="list of its regions"):
-        run.surprisal(["the dog"], regions=True)
+        run.region_surprisal(["the dog"])
 
 
 def test_frames_of_words(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.errors import InputError
 from simplepcfg.inference import surprisal
 from tiny_runs import tiny_sentences
 
@@ -135,7 +134,7 @@ def test_depths_are_sums_of_span_marginals(tiny_run: Path, eos_run: Path) -> Non
 def test_frames_from_python(tiny_run: Path) -> None:
     run = load(tiny_run)
     sentences = ["the dog , followed the child .", "the child"]
-    frame = run.score(sentences, as_frame=True)
+    frame = run.surprisal(sentences, entropies=True, depths=True).to_frame()
     assert list(frame.columns)[:5] == ["sentence", "position", "word", "token", "surprisal_nats"]
     assert list(frame.columns)[5:] == [
         "entropy_nats", "syntactic_surprisal_nats", "lexical_surprisal_nats", "entropy_reduction_nats", "depth"
@@ -146,10 +145,8 @@ def test_frames_from_python(tiny_run: Path) -> None:
     assert (parts - frame["surprisal_nats"]).abs().max() < 1e-12
     columns = run.surprisal(sentences).to_frame().columns
     assert not {"depth", "entropy_nats", "entropy_reduction_nats"} & set(columns)  # they take time of their own
-    regions = run.surprisal([["The dog", "followed", "the child."]], regions=True).to_frame()
+    regions = run.region_surprisal([["The dog", "followed", "the child."]]).to_frame()
     assert regions["depth"].notna().all()
-    with pytest.raises(InputError, match="leave out constraints"):
-        run.score(sentences, [None, None], as_frame=True)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", ["tiny_run", "eos_run"])

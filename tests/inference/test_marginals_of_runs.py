@@ -233,5 +233,3 @@ def test_pruned_surprisals_come_with_their_errors(runs: list[Run], monkeypatch: 
     one, other = ([record.surprisal or 0.0 for record in answer[0]] for answer in (tables, exact))
     assert one == pytest.approx(other, abs=0.3)
     assert sum(one) > sum(other)  # which is -log p
-    with pytest.raises(InputError, match="regions are not pruned"):
-        runs[0].surprisal([["the dog", "sees"]], regions=True, pruned=True)

@@ -54,7 +54,7 @@ def command(
     train_or_resume(out, device, quiet)
     run = load(out, device)
     treebank = Treebank(read_trees(out / TEST), run.preprocessing)
-    induced = run.evaluate_treebank(treebank, "SN-PCFG")
+    induced = run.evaluate(treebank, "SN-PCFG")
     console = results_console()
     assert induced.perplexity is not None
     console.print(perplexity_table(induced.perplexity))

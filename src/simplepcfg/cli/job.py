@@ -61,6 +61,7 @@ class Job:
     """
 
     def __init__(self, asked: SentencesRequest, doing: str, run: "WordModel | None", part: Part | None = None) -> None:
+        from simplepcfg.inference.batches import longest_sentence
         from simplepcfg.inference.run import Run
 
         self.first = 0 if part is None else part.first  # sentences before those that are answered
@@ -71,7 +72,7 @@ class Job:
         self._at_keyboard = self.inputs.files == [STDIN] and sys.stdin.isatty()
         self._doing, self._run, self._asked = doing, run, asked
         self._by_work = run if isinstance(run, Run) else None
-        self._most = run.longest_sentence(asked.max_words) if isinstance(run, Run) else asked.max_words
+        self._most = longest_sentence(run, asked.max_words) if isinstance(run, Run) else asked.max_words
         self._too_long: list[str] = []
         self._waiting: deque[tuple[Item, object]] = deque()
         self._read = 0

@@ -167,7 +167,7 @@ def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWo
 def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
     """Print a row for each word; return the rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
-    from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurprisal, with_depths
+    from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurprisal
 
     fields = [name for name in INFORMATION if request.entropy or name not in ENTROPIES]
     names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in fields)]
@@ -188,16 +188,14 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
     errors: list[float] = []
 
     def surprisals(chunk: Chunk) -> "Sequence[Sequence[WordSurprisal]]":
-        if not (request.pruned and isinstance(model, Run)):
+        if not isinstance(model, Run):
             return model.surprisal(chunk, entropies=request.entropy)
-        tables = model.surprisal(chunk, entropies=request.entropy, pruned=True)
+        tables = model.surprisal(chunk, entropies=request.entropy, depths=request.depth, pruned=request.pruned)
         errors.extend(error / math.log(2) for error in tables.errors)
         return tables
 
     for chunk in _chunks(request, job, model, unknown):
         tables = surprisals(chunk)
-        if request.depth and isinstance(model, Run):
-            tables = with_depths(tables, model.depths(chunk))
         if job.done == job.first:
             names += [*job.columns, *(["start", "end"] if request.offsets else [])]
         if header:  # not before something was read and computed: a refusal prints nothing

@@ -20,7 +20,7 @@ class DependencyTreebank(Treebank):
     """Dependency trees after a run's preprocessing; punctuation is what has the tag PUNCT.
 
     treebank = DependencyTreebank(read_dependencies("gold.conllu"), run.preprocessing)
-    run.evaluate_treebank(treebank).dependencies.recall
+    run.evaluate(treebank).dependencies.recall
     """
 
     def __init__(

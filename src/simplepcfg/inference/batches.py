@@ -97,7 +97,7 @@ def longest_sentence(run: TrainedModel, most: int | None = None) -> int:
 
 
 def cells_a_batch(run: TrainedModel) -> int:
-    """Return the largest size of a batch, as sentences × words²; see ``Run.cells_a_batch``."""
+    """Return the largest size of a batch, as sentences × words²."""
     return likelihood.cells_a_batch(_charts_of(run), run.device)
 
 

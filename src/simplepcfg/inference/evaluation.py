@@ -30,7 +30,7 @@ from simplepcfg.linguistics.controls.ngram import NgramModel
 
 def evaluate(
     run: TrainedModel,
-    data: str | PathLike[str] | Iterable[Sentence],
+    data: str | PathLike[str] | Treebank | Iterable[Sentence],
     name: str,
     decode: str,
     importance: int,
@@ -38,9 +38,11 @@ def evaluate(
 ) -> EvaluationReport:
     """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
     check_decoder(decode)
+    if isinstance(data, Treebank):
+        return _evaluate_treebank(run, data, name, decode, importance, labels)
     if isinstance(data, str | PathLike) and has_dependencies(data):
         treebank = DependencyTreebank(read_dependencies(data), run.preprocessing, fspath(data))
-        return evaluate_treebank(run, treebank, name, decode, importance, labels)
+        return _evaluate_treebank(run, treebank, name, decode, importance, labels)
     if isinstance(data, str | PathLike):
         items: Sequence[object] = list(
             read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
@@ -56,13 +58,12 @@ def evaluate(
     if len(gold) < len(items):
         raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
     source = fspath(data) if isinstance(data, str | PathLike) else None
-    return evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, importance, labels)
+    return _evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, importance, labels)
 
 
-def evaluate_treebank(
+def _evaluate_treebank(
     run: TrainedModel, treebank: Treebank, name: str, decode: str, importance: int, labels: bool = False
 ) -> EvaluationReport:
-    """Return F1 and perplexity on gold trees; see ``Run.evaluate_treebank``."""
     tokens = [item.tokens for item in treebank.prepared]
     if not run.has_trees:
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)

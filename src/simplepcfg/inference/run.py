@@ -5,34 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING
 
 import torch
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import write_text
-from simplepcfg.inference import labelled_trees
-from simplepcfg.inference.batches import cells_a_batch, longest_sentence
+from simplepcfg.inference import labelled_trees, marginals
 from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketings
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
-from simplepcfg.inference.evaluation import evaluate, evaluate_treebank
+from simplepcfg.inference.evaluation import evaluate
 from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
-from simplepcfg.inference.marginals import (
-    Bonus,
-    ConstraintList,
-    TaggedWord,
-    depths,
-    divergences,
-    entropies,
-    make_bonus,
-    tagged_words,
-    word_span_marginals,
-)
+from simplepcfg.inference.marginals import Bonus, ConstraintList, TaggedWord, make_bonus
 from simplepcfg.inference.parsing import parse_spans
 from simplepcfg.inference.scoring import PrunedScore, log_probabilities, pruned_log_probabilities
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
@@ -50,7 +38,6 @@ from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
-    from pandas import DataFrame
 
     from simplepcfg.inference.inspection import SymbolReport
     from simplepcfg.inference.symbol_guide import SymbolDescription, SymbolGuide
@@ -71,23 +58,7 @@ class Run(TrainedModel):
 
     _guide: SymbolGuide | None = None  # created when the first symbol is described
 
-    @overload
-    def score(
-        self,
-        sentences: Iterable[Sentence],
-        constraints: ConstraintList | None = None,
-        *,
-        as_frame: Literal[False] = False,
-    ) -> list[float]: ...
-
-    @overload
-    def score(
-        self, sentences: Iterable[Sentence], constraints: None = None, *, as_frame: Literal[True]
-    ) -> DataFrame: ...
-
-    def score(
-        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, as_frame: bool = False
-    ) -> list[float] | DataFrame:
+    def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
         """Return the natural log-probability of each sentence, in order; -inf for fewer than two words.
 
         The probability of an unknown word is that of `<unk>` times that of its spelling, unless the run was loaded with
@@ -97,17 +68,7 @@ class Run(TrainedModel):
         that of the trees that they allow, with their bonuses.
 
             run.score(["the dog barks .", "a cat sees the dog ."])   # [-14.2, -18.9]
-
-        With `as_frame` it is a pandas data frame with a row for each word and one for the end, whose surprisals sum to
-        the above: surprisal and its parts, entropy and its reduction in nats, and depth, as in `score --surprisal
-        --entropy --depth`.
         """
-        if as_frame:
-            if constraints is not None:
-                raise InputError("surprisals are over all trees; leave out constraints or as_frame")
-            items = list(sentences)
-            tables = with_depths(self.surprisal(items, entropies=True), self.depths(items))
-            return SurprisalTables(map(SurprisalTable, tables)).to_frame()
         tokens, bonus = self._tokens_and_bonus(sentences, constraints)
         scores = log_probabilities(self, tokens, bonus)
         return [score + self._spelled(each) for score, each in zip(scores, tokens, strict=True)]
@@ -123,10 +84,8 @@ class Run(TrainedModel):
             run.pruned_score(["the dog barks ."])   # [PrunedScore(log_probability=-14.2, error=0.0)]
         """
         tokens, bonus = self._tokens_and_bonus(sentences, constraints)
-        scores = pruned_log_probabilities(self, tokens, bonus)
-        return [
-            PrunedScore(value + self._spelled(each), error) for (value, error), each in zip(scores, tokens, strict=True)
-        ]
+        pairs = zip(pruned_log_probabilities(self, tokens, bonus), tokens, strict=True)
+        return [PrunedScore(value + self._spelled(each), error) for (value, error), each in pairs]
 
     def _tokens_and_bonus(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None
@@ -137,31 +96,15 @@ class Run(TrainedModel):
     def _spelled(self, tokens: Sequence[str]) -> float:
         return sum(map(self.spelling_log_probability, tokens))
 
-    @overload
     def surprisal(
         self,
         sentences: Iterable[Sentence],
         *,
-        regions: Literal[False] = False,
         ends: bool = True,
         entropies: bool = False,
+        depths: bool = False,
         pruned: bool = False,
-    ) -> SurprisalTables: ...
-
-    @overload
-    def surprisal(
-        self, sentences: Iterable[Sequence[str]], *, regions: Literal[True], entropies: bool = False
-    ) -> RegionTables: ...
-
-    def surprisal(
-        self,
-        sentences: Iterable[Sentence] | Iterable[Sequence[str]],
-        *,
-        regions: bool = False,
-        ends: bool = True,
-        entropies: bool = False,
-        pruned: bool = False,
-    ) -> SurprisalTables | RegionTables:
+    ) -> SurprisalTables:
         """Return, for each sentence, the surprisal of each word and of the end, in nats.
 
         They are exact, over all trees: the surprisals of a sentence and its end sum to −log p of the sentence. Each is
@@ -170,19 +113,25 @@ class Run(TrainedModel):
             for item in run.surprisal(["the dog barks ."])[0]:
                 print(item.word, item.surprisal)
 
-        With `regions` a sentence is a list of the texts of its regions, as written, `["The horse", "fell."]`; they are
-        tokenised as one running sentence, and the record of a region has the sum over its tokens and the depth of the
-        last one. `to_frame()` of either answer is a pandas data frame. With `ends=False` the records of the end, and
-        of an `<eos>` that is added, are left out, which takes less time. With `entropies` records also have the entropy
-        of what could have stood in the word's place and by how much it falls; this takes about as long again, since the
-        probability of every word of the vocabulary is computed at every place. `pruned` leaves out improbable nodes:
-        on a CPU, grammars of 512 nonterminals or more take about a third of the time, and `errors` of the answer are
-        estimates of by how much the surprisals are too large; docs/surprisal.md has measured ones.
+        `to_frame()` of the answer is a pandas data frame. With `ends=False` the records of the end, and of an `<eos>`
+        that is added, are left out, which takes less time. With `entropies` records also have the entropy of what could
+        have stood in the word's place and by how much it falls, with `depths` the number of constituents over the word
+        (see `depths`); each takes about as long again. `pruned` leaves out improbable nodes: on a CPU, grammars of 512
+        nonterminals or more take about a third of the time, and `errors` of the answer are estimates of by how much the
+        surprisals are too large; docs/surprisal.md has measured ones.
         """
-        if not regions:
-            return surprisal_records(self, sentences, ends, entropies, pruned)
-        if pruned:
-            raise InputError("surprisals of regions are not pruned; leave out pruned or regions")
+        items = list(sentences) if depths else sentences
+        tables = surprisal_records(self, items, ends, entropies, pruned)
+        if depths:
+            tables[:] = map(SurprisalTable, with_depths(tables, self.depths(items)))
+        return tables
+
+    def region_surprisal(self, sentences: Iterable[Sequence[str]], *, entropies: bool = False) -> RegionTables:
+        """Return, for each sentence, the surprisal of each of its regions, in nats.
+
+        A sentence is a list of the texts of its regions, as written, `["The horse", "fell."]`; they are tokenised as
+        one running sentence, and the record of a region has the sum over its tokens and the depth of the last one.
+        """
         return RegionTables(region_surprisals(self, region_texts(sentences), entropies=entropies, depths=True))
 
     def complete(
@@ -311,7 +260,7 @@ class Run(TrainedModel):
 
             run.span_marginals(["the dog barks ."])[0][0, 2]   # of "the dog"
         """
-        return word_span_marginals(self, self.prepare(sentences), constraints)
+        return marginals.word_span_marginals(self, self.prepare(sentences), constraints)
 
     def chart(
         self,
@@ -331,15 +280,15 @@ class Run(TrainedModel):
 
         An added `<eos>` counts as a word of them. None for dropped punctuation, and for a run without trees.
         """
-        return depths(self, sentences)
+        return marginals.depths(self, sentences)
 
     def tags(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[list[TaggedWord]]:
         """Return the most probable preterminal of each word, by its marginal over all derivations, and the marginal."""
-        return tagged_words(self, sentences, constraints)
+        return marginals.tagged_words(self, sentences, constraints)
 
     def entropy(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
         """Return the entropy (nats) of each sentence's labelled derivations; -inf for probability 0."""
-        return entropies(self, sentences, constraints)
+        return marginals.entropies(self, sentences, constraints)
 
     def kl_divergence(
         self, other: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
@@ -348,7 +297,7 @@ class Run(TrainedModel):
 
         Both runs need the same symbols and vocabulary.
         """
-        return divergences(self, other, sentences, constraints)
+        return marginals.divergences(self, other, sentences, constraints)
 
     def symbols(self, sentences: Iterable[Sentence] | None = None, top: int = 20) -> SymbolReport:
         """Return the `top` most used symbols with expected uses, likeliest children, words and examples.
@@ -382,7 +331,7 @@ class Run(TrainedModel):
 
     def evaluate(
         self,
-        data: str | PathLike[str] | Iterable[Sentence],
+        data: str | PathLike[str] | Treebank | Iterable[Sentence],
         name: str | None = None,
         *,
         decode: str = "mbr",
@@ -391,34 +340,22 @@ class Run(TrainedModel):
     ) -> EvaluationReport:
         """Return F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), or perplexity on sentences, also of a file.
 
-        `decode` chooses trees as in `parse`. A compound model has no exact log p; `importance` samples of each
-        sentence's vector z estimate it as well. A hidden Markov model has no trees and hence no F1. With `labels` the
-        report also says how the symbols of the most probable trees match gold labels. A CoNLL-U file with heads is a
-        dependency treebank: recall of its subtrees and crossing brackets take the place of F1.
+        A `Treebank` must have been prepared by this run's preprocessing. `decode` chooses trees as in `parse`. Of a
+        compound model `importance` samples of each sentence's vector z estimate log p, which has no closed form. A
+        hidden Markov model has no trees and hence no F1. With `labels` the report also says how the symbols of the most
+        probable trees match gold labels. A CoNLL-U file with heads is a dependency treebank: recall of its subtrees and
+        crossing brackets take the place of F1.
 
             run.evaluate("test.trees").sentence_f1
             run.evaluate("test.conllu").dependencies.recall
         """
         return evaluate(self, data, name or self.name, decode, importance, labels)
 
-    def evaluate_treebank(
-        self,
-        treebank: Treebank,
-        name: str | None = None,
-        *,
-        decode: str = "mbr",
-        importance: int = 0,
-        labels: bool = False,
-    ) -> EvaluationReport:
-        """Return F1 and perplexity on gold trees with this run's preprocessing; see `evaluate`."""
-        return evaluate_treebank(self, treebank, name or self.name, decode, importance, labels)
-
     def save(self, directory: str | PathLike[str]) -> Path:
         """Write the run into a new folder, which `load` and every command can read, and return its path.
 
         Raises InputError if the folder holds a run already.
         """
-
         folder = RunFolder(Path(directory))
         folder.refuse_if_taken()
         folder.refuse_foreign_files()
@@ -433,18 +370,6 @@ class Run(TrainedModel):
                 write_text(folder.labels, self.labels.to_json())
             save_config(self.config, folder.config)
         return folder.path
-
-    def longest_sentence(self, most: int | None = None) -> int:
-        """Return the most words of a sentence that this machine has memory for, or `most` if that is fewer.
-
-        Without `most`, of a sentence that takes no more than half a minute. Words that the run drops do not count.
-        """
-        return longest_sentence(self, most)
-
-    @property
-    def cells_a_batch(self) -> int:
-        """Largest size of a batch, as sentences × words²."""
-        return cells_a_batch(self)
 
 
 def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabulary: bool = False) -> Run:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simplepcfg.errors import InputError
@@ -37,18 +38,7 @@ class SurprisalTables(list[SurprisalTable]):
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a word: sentence and position count from 1, units are nats."""
-        names = _columns(self)
-        return _frame(
-            {
-                "sentence": number,
-                "position": position,
-                "word": record.word,
-                "token": record.token,
-                **{name: getattr(record, field) for field, name in names.items()},
-            }
-            for number, table in enumerate(self, start=1)
-            for position, record in enumerate(table, start=1)
-        )
+        return _frame(self)
 
 
 class RegionTables(list[list[RegionSurprisal]]):
@@ -56,35 +46,23 @@ class RegionTables(list[list[RegionSurprisal]]):
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a region: sentence and position count from 1, units are nats."""
-        names = _columns(self)
-        return _frame(
-            {
-                "sentence": number,
-                "position": position,
-                "region": record.region,
-                "tokens": " ".join(record.tokens),
-                **{name: getattr(record, field) for field, name in names.items()},
-                "unknown": record.unknown,
-            }
-            for number, table in enumerate(self, start=1)
-            for position, record in enumerate(table, start=1)
-        )
+        return _frame(self)
 
 
-def _columns(tables: Sequence[Sequence[WordSurprisal | RegionSurprisal]]) -> dict[str, str]:
-    """Return the fields of records that are columns and their names: entropies and depths where any record has one."""
-
-    def has(field: str) -> bool:
-        return any(getattr(record, field) is not None for table in tables for record in table)
-
-    entropies = has("entropy")
-    names = {field: f"{field}_nats" for field in INFORMATION if entropies or field not in ENTROPIES}
-    return names | {"depth": "depth"} if has("depth") else names
-
-
-def _frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:
+def _frame(tables: Sequence[Sequence[WordSurprisal | RegionSurprisal]]) -> DataFrame:
+    """Return the fields of records as columns: entropies and depths where any record has one."""
     try:
         import pandas
     except ImportError:
         raise InputError("pandas is not installed, which data frames are of; pip install pandas") from None
-    return pandas.DataFrame(list(rows))
+    frame = pandas.DataFrame(
+        {"sentence": number, "position": position, **asdict(record)}
+        for number, table in enumerate(tables, start=1)
+        for position, record in enumerate(table, start=1)
+    )
+    if "tokens" in frame:
+        frame["tokens"] = frame["tokens"].map(" ".join)
+    for field, optional in (("entropy", ENTROPIES), ("depth", ("depth",))):
+        if field in frame and frame[field].isna().all():
+            frame = frame.drop(columns=list(optional))
+    return frame.rename(columns={field: f"{field}_nats" for field in INFORMATION})

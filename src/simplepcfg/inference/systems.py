@@ -115,7 +115,7 @@ def evaluate_systems(
                 reports[folder] = run.evaluate(items, folder, importance=samples)
                 continue
             own = treebank(run.preprocessing)
-            reports[folder] = run.evaluate_treebank(own, folder, decode=decode, importance=samples, labels=labels)
+            reports[folder] = run.evaluate(own, folder, decode=decode, importance=samples, labels=labels)
             if labels and reports[folder].labels is None and run.has_trees:
                 remark(f"{folder}: its most probable trees have no symbols to compare with gold labels")
     columns = []

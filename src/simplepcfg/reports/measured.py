@@ -50,7 +50,7 @@ def measure(runs: Mapping[str, Run], trees: Sequence[SpanTree], source: str, rem
                 measured[name] = _measure_run(run, treebank, name)
             reports[name] = measured[name].report
         else:
-            reports[name] = run.evaluate_treebank(treebank, name)
+            reports[name] = run.evaluate(treebank, name)
             remark(f"{name}: a model of kind {run.config.model.kind} has no trees; only its perplexity is shown")
     first = next(iter(runs.values()))
     common = Treebank(trees, first.preprocessing, source)
