@@ -96,7 +96,7 @@ def test_time_note_of_a_busy_machine(monkeypatch) -> None:
     """Announced times that other programs make too short are no help."""
     monkeypatch.setattr("os.getloadavg", lambda: (3.0 * (os.cpu_count() or 1), 0.0, 0.0))
     assert recommendation.slowdown_by_others() > 3
-    note = time_note(load_config("sn-pcfg-small", ["training.epochs=1"]), [10] * 100, 100, CPU)
+    note = time_note(load_config("sn-pcfg-small", ["training.epochs=1"]), [10] * 10_000, 100, CPU)
     assert note is not None
     assert "beside the programs that use the CPU now" in note
 

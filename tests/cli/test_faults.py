@@ -77,7 +77,7 @@ def test_a_line_too_long_does_not_end_the_job(
         assert (result.code, len(result.lines)) == (0, 4)
         assert result.lines[2] == ("NA" if command == "score" else "(X" + " (T the) (T dog)" * pairs + ")")
         assert result.lines[3] == call(command, tiny_run, stdin="the dog\n").lines[0]
-        assert re.search(r"not computed, of more than \d+ words: 1 sentence \(.*file.txt:3\)", result.err)
+        assert re.search(r"longer than \d+ words, not computed: 1 sentence \(.*file.txt:3\)", result.err)
     if command == "score":
         result = call(command, tiny_run, file, "--surprisal", "--max-words", "5")
         assert (result.code, result.lines[7].split("\t")[3:]) == (0, ["NA"] * 4)

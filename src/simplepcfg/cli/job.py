@@ -95,9 +95,7 @@ class Job:
         if error is None and self._too_long:
             count = counted(len(self._too_long), "sentence")
             places = _first_few(self._too_long)
-            note(
-                f"not computed, of more than {self._most} words: {count} ({places}); see --max-words", self._asked.quiet
-            )
+            note(f"longer than {self._most} words, not computed: {count} ({places}); see --max-words", self._asked.quiet)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the sentences in chunks, each of which takes some seconds unless a single sentence takes longer."""

@@ -14,7 +14,7 @@ COLUMNS = ("name", "kind", "nonterminals", "preterminals", "words", "megabytes",
 
 
 def command(
-    name: str | None = arg("[NAME]", "Print this grammar's model card.", None),
+    name: str | None = arg("NAME", "Print this grammar's model card.", None),
 ) -> None:
     """List the installed grammars, tab-separated, or print the model card of one of them.
 

@@ -22,7 +22,7 @@ class SentencesRequest:
     """What commands that answer sentences share: which sentences, and where the answers go."""
 
     files: list[str] | None = arg(
-        "[FILE]...", "One sentence a line, trees or CoNLL-U (.gz too); folders, patterns; - is standard input.", None
+        "FILE", "One sentence a line, trees or CoNLL-U (.gz too); folders, patterns; - is standard input.", None
     )
     raw: Raw = False
     offsets: bool = flag("--offsets", "Add where each word stands in its file, in characters from 0.")

@@ -28,8 +28,9 @@ def command(
     """Print random sentences, one a line, drawn from the grammar given that they are not too long.
 
     None is cut off: longer ones are left out before anything is drawn, and a remark says how probable they were. Words
-    are as the grammar knows them, <unk> among them. Symbols have numbers: nonterminal 12 is NT-12, preterminal 5 T-5.
-    Lines are printed as they are drawn, some thousand at a time; --json holds all of them until the end.
+    are as the grammar knows them; <unk>, or a class such as <unk:-ing>, stands for a rare word. Symbols have numbers:
+    nonterminal 12 is NT-12, preterminal 5 T-5. Lines are printed as they are drawn, some thousand at a time; --json
+    holds all of them until the end.
 
     A run whose sentences end in <eos> counts it as a word. What it draws is read up to the first <eos>, which is not
     shown; the log-probability in --json is that of all that was drawn.

@@ -12,7 +12,7 @@ DEFAULT_RUN = "english"  # what is served when no run is named
 
 
 def command(
-    runs: list[str] | None = arg("RUN...", "Folders of trained runs.  [default: english]", None),
+    runs: list[str] | None = arg("RUN", "Folders of trained runs.  [default: english]", None),
     host: str = opt("--host", "ADDRESS", "Where to listen; beyond this machine: 0.0.0.0.", "127.0.0.1"),
     port: int = opt("--port", "N", "Where to listen; 0 takes any free one.", 8000, min=0, max=65535),
     max_words: int = opt("--max-words", "N", "The longest sentence that is answered.", 80, min=2, max=1000),

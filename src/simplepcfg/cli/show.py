@@ -19,7 +19,7 @@ WIDEST_SPAN = 60  # characters of a span in the table; JSON has all of it
 
 def command(
     run: str = arg("RUN", "Folder of a trained run, or english."),
-    text: str | None = arg("[TEXT]", "Sentences or trees to count uses on; - is standard input.", None),
+    text: str | None = arg("TEXT", "Sentences or trees to count uses on; - is standard input.", None),
     top: int = opt("--top", "K", "Show the K most used symbols of either kind.", 20, min=1),
     json: Json = None,
     device: Device = "auto",

@@ -119,7 +119,7 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
 
     return [
         ("perplexity per token", _numbers(columns, "perplexity.perplexity", 2)),
-        (f"tokens it is over{counted}", _counts(columns, "perplexity.tokens")),
+        (f"tokens counted{counted}", _counts(columns, "perplexity.tokens")),
         ("words in the vocabulary beside <unk>", _counts(columns, "vocabulary.size")),
         ("<unk> (% of words)", _numbers(columns, "vocabulary.unknown_share", 2, factor=100)),
         *_rows(columns, spelled, 2),

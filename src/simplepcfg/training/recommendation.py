@@ -83,12 +83,12 @@ def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device
     if seconds is None:
         return None
     epochs = f"{config.training.epochs:,} epoch{'s' * (config.training.epochs != 1)}"
-    slower = slowdown_by_others()
-    if slower < NOTABLE:
-        note = f"time: {spoken(seconds)} for {epochs}, if no other program needs the CPU"
+    quiet, slower = spoken(seconds), slowdown_by_others()
+    busy = spoken(slower * seconds)
+    if slower < NOTABLE or busy == quiet:
+        note = f"time: {quiet} for {epochs}, if no other program needs the CPU"
     else:
-        note = f"time: {spoken(slower * seconds)} for {epochs} beside the programs that use the CPU now, else "
-        note += spoken(seconds)
+        note = f"time: {busy} for {epochs} beside the programs that use the CPU now, else {quiet}"
     if seconds > LONG:
         note += f"; quicker here: {fitting_configuration(len(lengths), config.data.eos, 'cpu')}"
     return note
