@@ -95,7 +95,8 @@ class Job:
         if error is None and self._too_long:
             count = counted(len(self._too_long), "sentence")
             places = _first_few(self._too_long)
-            note(f"longer than {self._most} words, not computed: {count} ({places}); see --max-words", self._asked.quiet)
+            remark = f"longer than {self._most} words, not computed: {count} ({places}); see --max-words"
+            note(remark, self._asked.quiet)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the sentences in chunks, each of which takes some seconds unless a single sentence takes longer."""
