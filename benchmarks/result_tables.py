@@ -105,20 +105,6 @@ TABLES = {
         },
         (*SIZES, "machine", "threads"),
     ),
-    "demo": Table(
-        "demo.csv",
-        "python benchmarks/demo.py",
-        {
-            "training_s": "training (s)",
-            "perplexity": "perplexity",
-            "true_perplexity": "the true grammar's",
-            "over_true_percent": "above it (%)",
-            "sentence_f1": "S-F1",
-            "best_trivial_f1": "best trivial trees'",
-        },
-        ("seed",),
-        lambda row: row["seed"] == "mean",
-    ),
     "inside-gpu": Table(
         "inside_gpu.csv",
         "python benchmarks/inside_gpu.py",
@@ -150,20 +136,6 @@ TABLES = {
         },
         ("system", "seed", "training_text"),
         fold={"seed": ", ".join, **dict.fromkeys(("syntaxgym", "blimp", "perplexity"), mean_and_deviation)},
-    ),
-    "unknown-words": Table(
-        "unknown_words.csv",
-        "python benchmarks/unknown_words.py MODEL … --text TEXT --blimp FOLDER --syntaxgym FOLDER --novels TEXT",
-        {
-            "model": "model",
-            "material": "material",
-            "items": "items",
-            "closed_percent": "closed (%)",
-            "open_percent": "open (%)",
-            "known_percent": "known words alone (%)",
-        },
-        ("model", "material"),
-        lambda row: row["material"] in {"misspellings", "BLiMP"},
     ),
     "plain-call-gpu": Table(
         "plain_call_gpu.csv",

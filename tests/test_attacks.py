@@ -80,14 +80,6 @@ def test_more_random_grammars(tmp_path: Path) -> None:
     survived(differential(25, seed=100, interpreted=True))
 
 
-@pytest.mark.peer
-@pytest.mark.parametrize("peer", ["torch-struct", "hmmlearn"])
-def test_random_grammars_agree_with_other_libraries(peer: str) -> None:
-    from attacks.peers import check
-
-    assert [found for seed in range(20) if (found := check(peer, seed)) is not None] == []
-
-
 def test_a_wrong_answer_is_found_and_its_seed_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     from attacks import differential
     from simplepcfg.grammars import SimpleGrammar
@@ -98,12 +90,3 @@ def test_a_wrong_answer_is_found_and_its_seed_printed(monkeypatch: pytest.Monkey
     assert outcome.survived == 0
     assert "check('simple', 3, False): Differs: backend" in outcome.findings[0]
     assert "entropy of" in outcome.findings[0]
-
-
-def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from attacks import differential, peers
-
-    monkeypatch.setattr(peers, "missing", lambda name: True)
-    rows = {outcome.attack: outcome.tried for outcome in differential.differential(0)}
-    assert rows["differential: beside torch-struct (not installed)"] == 0
-    assert rows["differential: beside hmmlearn (not installed)"] == 0

@@ -129,11 +129,12 @@ def test_tables_come_from_results(tmp_path: Path) -> None:
     render = load_renderer()
     page = "before\n<!-- begin: laptop-families -->\nold\n<!-- end: laptop-families -->\nafter\n"
     assert "Not measured yet: run `python benchmarks/laptop_families.py OLDER`." in render.render(page, tmp_path)
-    (tmp_path / "demo.csv").write_text(
-        "seed,training_s,perplexity,true_perplexity,over_true_percent,sentence_f1,best_trivial_f1\n0,1,9,8,1,70,40\n"
+    (tmp_path / "questions_gpu.csv").write_text(
+        "question,B,n,N,P,ms_p50,ratio,peak_mb,machine\ninside,1,2,3,6,1,1,1,box\n"
     )
-    other = "<!-- begin: demo -->\n<!-- end: demo -->\n"
-    assert "Not measured yet: run `python benchmarks/demo.py`." in render.render(other, tmp_path)  # none to keep
+    other = "<!-- begin: questions-gpu -->\n<!-- end: questions-gpu -->\n"
+    nothing = "Not measured yet: run `python benchmarks/questions_gpu.py`."
+    assert nothing in render.render(other, tmp_path)  # none to keep
     header = "family,question,sentences_a_second,ratio,machine,threads,commit"
     rows = ["HMM,parse,6.0,2,box,1,a", "HMM,parse,1234.56,3,box,1,b"]
     (tmp_path / "laptop_families.csv").write_text("\n".join([header, *rows]) + "\n")

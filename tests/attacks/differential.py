@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import torch
 
-from attacks import peers
 from attacks.chain_questions import check_chain
 from attacks.comparison import same
 from attacks.drawn_grammars import Drawn, draw, draw_chain
@@ -20,25 +19,18 @@ from simplepcfg.grammars import DenseGrammar
 
 FAMILIES = ("simple", "dense", "rank", "hidden Markov")
 INTERPRETED_EVERY = 100  # of these many grammars one is asked by Triton's interpreter too
-PEERS_EVERY = 4  # and one is compared with other libraries
 
 
 def differential(count: int, seed: int = 0, interpreted: bool = True, seconds: float | None = None) -> list[Outcome]:
-    """`count` grammars of each family, some of them beside other libraries; fewer if `seconds` are over."""
+    """`count` grammars of each family; fewer if `seconds` are over."""
     families = {family: Outcome(f"differential: {family} grammars") for family in FAMILIES}
-    beside = {name: Outcome(f"differential: beside {name}") for name in peers.PEERS}
-    installed = [name for name in beside if not peers.missing(name)]
-    for name in beside.keys() - installed:
-        beside[name].attack += " (not installed)"
     began = time.monotonic()
     for number in range(seed, seed + count):
         if seconds is not None and time.monotonic() - began > seconds:
             break
         for family, outcome in families.items():
             outcome.count(check(family, number, interpreted and number % INTERPRETED_EVERY == 0))
-        for name in [] if number % PEERS_EVERY else installed:
-            beside[name].count(peers.check(name, number))
-    return [*families.values(), *beside.values()]
+    return list(families.values())
 
 
 def check(family: str, seed: int, interpreted: bool = False) -> str | None:

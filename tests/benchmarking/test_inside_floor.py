@@ -1,15 +1,9 @@
 """The floor of the inside algorithm, counted by hand for the smallest charts."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from benchmarking.sizes import Size
 from floors import inside_floor
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import inside_floor as script
 
 
 def test_flops_alone() -> None:
@@ -31,10 +25,3 @@ def test_bytes_alone() -> None:
     assert found.products_ms == pytest.approx(2 * words + 2 * pairs + gradient)
     assert found.splits_ms == pytest.approx(4 * 6 * 2 * 2 / 2)
     assert found.total_ms == pytest.approx(found.products_ms + found.splits_ms)
-
-
-def test_recorded_rows_are_those_of_the_last_measurements() -> None:
-    measured = script.latest()
-    assert all(states >= script.LEAST_STATES for _, _, states, _ in measured)
-    rows = (script.RESULTS / "inside_floor.csv").read_text().splitlines()[1:]
-    assert len(rows) == len(measured)
