@@ -101,7 +101,7 @@ def test_gradients_reach_log_emissions() -> None:
 def test_sizes() -> None:
     found = [family(*FACTORS[family]) for family in (SimpleGrammar, DenseGrammar, RankGrammar)]
     assert [grammar.nonterminals for grammar in found] == [N, N, N]
-    assert [grammar.span_numbers for grammar in found] == [N, 4 * N, RANKS]
+    assert [grammar.span_numbers for grammar in found] == [N, N * (5 + N // 6) // 2, RANKS]
     chain = HiddenMarkovModel(*FACTORS[HiddenMarkovModel])
     assert chain.span_numbers == 1
     with pytest.raises(InputError, match="hmm has no nonterminals"):

@@ -1,7 +1,6 @@
-"""Steps of every model as runner recorded ahead: they leave nothing behind; dense ones doubt instead of asking."""
+"""Steps of every model as a runner captures them: they leave nothing behind, and the host waits for no number."""
 
 import gc
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,22 +8,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model_checks import tiny_model_of
-from simplepcfg.models import MODELS, npcfg
-from simplepcfg.ops.deferred_checks import DeferredChecks, condition_holds, current_checks, deferring_checks
-from simplepcfg.ops.neural import rule_softmax
+from simplepcfg.models import MODELS
+from simplepcfg.ops.dense import DenseArguments
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.state_dropout import StateDropout
-from simplepcfg.training.step.step import BatchGradientRunner
-from step_checks import (
-    WORDS,
-    FakeCapturer,
-    largest_difference,
-    make_step,
-    mixed_batches,
-    run_steps,
-    unlikely_pairs,
-    weights,
-)
+from step_checks import WORDS, unlikely_pairs
 
 KINDS = {config.kind: config for config in MODELS}
 DENSE = ["n-pcfg", "c-pcfg"]
@@ -76,11 +64,9 @@ def test_a_recorded_dense_step_asks_nothing(monkeypatch: pytest.MonkeyPatch, kin
         return [gradient for gradient in found if gradient is not None]
 
     expected = gradients()
-    checks = DeferredChecks(torch.device("cpu"))
-    with NoQuestions(), deferring_checks(checks):
+    monkeypatch.setattr("simplepcfg.ops.dense.recursion.is_captured", lambda device: True)
+    with NoQuestions():
         found = gradients()
-    assert checks.has_conditions
-    assert not checks.any_true()
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
 
 
@@ -108,40 +94,18 @@ def test_making_rules_asks_nothing(kind: str, dropouts: dict[str, float]) -> Non
     assert all(gradient is None or bool(gradient.isfinite().all()) for gradient in gradients)
 
 
-@pytest.mark.parametrize(("score", "doubtful"), [(0.0, False), (-75.0, True)])
-def test_doubtful_batches_are_run_again(monkeypatch: pytest.MonkeyPatch, score: float, doubtful: bool) -> None:
-    """Whether no batch is doubtful or every one."""
-    monkeypatch.setattr(npcfg, "rule_softmax", partial(rule_softmax, least=0.0))  # or none would leave float32's range
-    looks: list[bool] = []
-    any_true = DeferredChecks.any_true
-    monkeypatch.setattr(DeferredChecks, "any_true", lambda self: looks.append(any_true(self)) or looks[-1])
-    batches = mixed_batches(30)
-    plain, replayed = (tiny("n-pcfg") for _ in range(2))
-    for model in (plain, replayed):
-        unlikely_pairs(model, score)
-    expected = run_steps(make_step(plain), batches)
-    capturer = FakeCapturer()
-    found = run_steps(make_step(replayed, capturer=capturer, captured_shapes=8), batches)
-    assert capturer.captured > 5
-    assert len(looks) > 10
-    assert set(looks) == {doubtful}
-    assert found == pytest.approx(expected, rel=1e-4)
-    assert largest_difference(weights(plain), weights(replayed)) < 1e-3
+def test_rules_at_the_floor_stay_in_the_range_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A captured step cannot look whether they do."""
+    model = tiny("n-pcfg")
+    unlikely_pairs(model, -200.0)  # every pair of words has the lowest probability of a rule
+    words = torch.randint(1, WORDS, (3, 9), generator=torch.Generator().manual_seed(0))
 
+    def gradients() -> list[torch.Tensor]:
+        found = torch.autograd.grad(model.loss(words).sum(), list(model.parameters()), allow_unused=True)
+        return [gradient for gradient in found if gradient is not None]
 
-def test_only_what_any_true_is_run_again() -> None:
-    """And then with the random numbers of the first time."""
-    ran: list[tuple[str, float]] = []
-
-    def gradient(words: torch.Tensor, *_: object) -> None:
-        ran.append(("recorded" if current_checks() is not None else "launched", float(torch.rand(()))))
-        if condition_holds((words == 7).any(), current_checks()):
-            ran.append(("careful", 0.0))
-
-    runner = BatchGradientRunner(gradient, torch.device("cpu"), FakeCapturer(), limit=8)
-    lengths = torch.tensor([2, 2])
-    assert [runner(torch.full((2, 2), word), lengths, 2) for word in (1, 1, 7, 1)] == [False, True, False, True]
-    how, drawn = zip(*ran, strict=True)
-    assert how == ("launched", "recorded", "recorded", "launched", "careful", "recorded")
-    assert drawn[3] == drawn[2]
-    assert len(set(drawn)) == 5
+    monkeypatch.setattr(DenseArguments, "of_sentences", None)  # nothing is computed again
+    found = gradients()
+    model.double()
+    for mine, theirs in zip(found, gradients(), strict=True):
+        torch.testing.assert_close(mine.double(), theirs, rtol=1e-3, atol=1e-5)

@@ -54,7 +54,7 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
 
     @property
     def span_numbers(self) -> int:
-        return 4 * self.nonterminals  # symbols, and the share of matrices and pairs
+        return self.nonterminals * (5 + self.nonterminals // 6) // 2  # symbols, and the share of children and pairs
 
     def growing_prefix(self) -> GrowingDensePrefix:
         return GrowingDensePrefix(self.root, self.rules)

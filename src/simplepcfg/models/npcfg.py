@@ -36,7 +36,7 @@ class DensePCFGConfig(SymbolConfig):
             rules=RULE_COPIES * grammars * states * (states + tags) ** 2,
             tags=tags,
             emission_tables=grammars,
-            span_numbers=states,
+            span_numbers=states * min(5 + states // 6, 20),  # symbols, children and their pairs; more are recomputed
             word_numbers=states**2,  # matrices over parent and sibling of each word
             full_precision=True,
         )

@@ -62,6 +62,11 @@ class GraphCapturer:
         return graph.replay
 
 
+def is_captured(device: torch.device) -> bool:
+    """Return whether the current stream of a device is being captured, so that the host cannot read a number."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 @contextmanager
 def side_stream(device: torch.device) -> Iterator[None]:
     """Compute on a new stream of a GPU, on which functions can be both run and captured; on a CPU do nothing."""

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
+from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch, is_captured
 from simplepcfg.ops.graph_cache import CacheEntry, GraphCache, Key
 
 PATIENCE = 4  # see GraphCache
@@ -93,7 +93,7 @@ class DeviceGraphs(GraphCache[Any]):
     @property
     def is_captured_outside(self) -> bool:
         """Whether the caller captures a graph itself, of which these launches become a part."""
-        return self._on_gpu and torch.cuda.is_current_stream_capturing()
+        return is_captured(self.device)
 
     def find(self, key: Key, needed: int, make: Callable[[], Captured]) -> Any | None:
         """Return a captured entry of a shape whose buffers are free; None if the call has to be launched plainly.

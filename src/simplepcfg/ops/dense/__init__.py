@@ -7,7 +7,7 @@ from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
-from simplepcfg.ops.dense.scaled import scaled_dense_inside
+from simplepcfg.ops.dense.recursion import dense_log_partition
 
 __all__ = ["DenseArguments", "check_dense_arguments", "dense_inside"]
 
@@ -35,4 +35,4 @@ def dense_inside(
     >>> dense_inside(emissions, torch.ones(1), rules).exp()     # two trees of probability (1/4)²
     tensor([0.1250])
     """
-    return scaled_dense_inside(check_dense_arguments(log_emissions, root, rules, lengths, span_bonus))
+    return dense_log_partition(check_dense_arguments(log_emissions, root, rules, lengths, span_bonus))

@@ -18,7 +18,7 @@ class DenseArguments:
     root: Tensor  # [N] or [B, N]
     rules: Tensor  # [N, S, S] or [B, N, S, S], S = N + P
     lengths: Tensor | None  # [B] int64, on the CPU
-    span_bonus: Tensor | None  # [B, n + 1, n + 1]
+    span_bonus: Tensor | None  # [B, n + 1, n + 1], or one for each nonterminal, [B, n + 1, n + 1, N]
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:

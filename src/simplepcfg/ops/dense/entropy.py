@@ -8,8 +8,7 @@ from torch import Tensor
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import leaf, recordable, recording, requires_graph
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.dense.recursion import LogProducts, inside_by
-from simplepcfg.ops.dense.scaled import scaled_dense_inside
+from simplepcfg.ops.dense.recursion import dense_log_partition
 from simplepcfg.ops.entropy.derivations import check_same_shapes, divergence, log_ratio
 from simplepcfg.ops.entropy.expected_scores import Term, expected_scores
 from simplepcfg.ops.logs import safe_log
@@ -51,7 +50,7 @@ def dense_kl(p: DenseArguments, q: DenseArguments) -> Tensor:
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expected_scores(p, scores)
-    return divergence(log_p, scaled_dense_inside(q), expected)
+    return divergence(log_p, dense_log_partition(q), expected)
 
 
 def _expected_scores(given: DenseArguments, scores: DenseArguments) -> tuple[Tensor, Tensor]:
@@ -71,7 +70,7 @@ def _expected_scores_of_some(given: DenseArguments, scores: DenseArguments, in_g
     """Compute the expectation from the gradients of log Z, for which every sentence gets rules of its own."""
     batch, n, _, _ = given.sizes
     if n == 1:
-        return inside_by(given, LogProducts()), given.log_emissions.new_zeros(batch)
+        return dense_log_partition(given), given.log_emissions.new_zeros(batch)
 
     root, rules, bonus = given.root.expand(batch, -1), given.rules.expand(batch, -1, -1, -1), given.span_bonus
     with recording():
@@ -82,6 +81,6 @@ def _expected_scores_of_some(given: DenseArguments, scores: DenseArguments, in_g
             bonus = leaf(recordable(bonus), in_graph)
             terms.append((bonus, scores.span_bonus, True))
         own = DenseArguments(emissions, root, rules, given.lengths, bonus)
-        log_z = inside_by(own, LogProducts()) if in_graph else scaled_dense_inside(own)
+        log_z = dense_log_partition(own)
         expected = expected_scores(log_z, terms, in_graph)
     return (log_z, expected) if in_graph else (log_z.detach(), expected.detach())

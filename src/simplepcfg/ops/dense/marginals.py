@@ -1,9 +1,8 @@
 """Marginals of spans, symbols and preterminals, and expected rule counts, of an ordinary PCFG.
 
-All are gradients of log Z, which the backward pass of the scaled chart computes without autograd.
+All are gradients of log Z: with respect to log-emissions, rules, or the log-weights of spans.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,8 +11,7 @@ from torch import Tensor
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import leaf, recordable, recording
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.dense.backward import Wanted
-from simplepcfg.ops.dense.scaled import FilledChart, Gradients, scaled_dense_inside
+from simplepcfg.ops.dense.recursion import dense_log_partition
 from simplepcfg.ops.tensor_fields import with_tensors
 
 
@@ -44,16 +42,9 @@ def dense_span_marginals(arguments: DenseArguments, *, create_graph: bool = Fals
     differentiated.
     """
     batch, n, _, _ = arguments.sizes
-    marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
-    if not create_graph:
-        return _log_z_and_gradients(arguments, Wanted(marginals=marginals))[0], marginals
-    with recording():
-        given = with_tensors(arguments, recordable)
-        # The marginals are the gradient with respect to the bonus; one that is part of the caller's graph stays in it.
-        bonus = leaf(marginals.clone() if given.span_bonus is None else given.span_bonus, True)
-        log_z = scaled_dense_inside(replace(given, span_bonus=bonus))
-        if n > 1:  # a sentence of one word has no span that counts
-            (marginals,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=True, materialize_grads=True)
+    bonus = arguments.span_bonus
+    bonus = arguments.log_emissions.new_zeros(batch, n + 1, n + 1) if bonus is None else bonus
+    log_z, (marginals,) = _gradients(replace(arguments, span_bonus=bonus), "span_bonus", create_graph=create_graph)
     return log_z, marginals
 
 
@@ -65,8 +56,10 @@ def dense_symbol_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
     ``dense_span_marginals``.
     """
     batch, n, nonterminals, _ = arguments.sizes
-    marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1, nonterminals)
-    return _log_z_and_gradients(arguments, Wanted(symbols=marginals))[0], marginals
+    bonus = arguments.log_emissions.new_zeros(batch, n + 1, n + 1, nonterminals)
+    bonus = bonus if arguments.span_bonus is None else bonus + arguments.span_bonus[..., None]
+    log_z, (marginals,) = _gradients(replace(arguments, span_bonus=bonus), "span_bonus")
+    return log_z, marginals
 
 
 @without_autocast
@@ -75,8 +68,8 @@ def dense_tag_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
 
     Returns ``(log_z, marginals)``: ``[B]`` and ``[B, n, P]``.
     """
-    log_z, (words, _, _) = _log_z_and_gradients(arguments, Wanted(words=True))
-    return log_z, torch.zeros_like(arguments.log_emissions) if words is None else words
+    log_z, (marginals,) = _gradients(arguments, "log_emissions")
+    return log_z, marginals
 
 
 @without_autocast
@@ -86,17 +79,19 @@ def dense_rule_counts(arguments: DenseArguments) -> tuple[Tensor, DenseRuleCount
     Returns ``(log_z, counts)``: ``[B]``, and counts in the shapes of the rules, summed over the sentences if the rules
     have no batch dimension. A sentence of n words adds 1 to the counts of the root and n − 1 to those of the rules.
     """
-    log_z, (_, by_root, by_rules) = _log_z_and_gradients(arguments, Wanted(root=True, rules=True))
-    root, rules = arguments.root.detach(), arguments.rules.detach()
-    if by_root is None or by_rules is None:  # a sentence of one word has no tree
-        return log_z, DenseRuleCounts(torch.zeros_like(root), torch.zeros_like(rules))
-    return log_z, DenseRuleCounts(by_root.mul_(root), by_rules.mul_(rules))
+    log_z, (by_root, by_rules) = _gradients(arguments, "root", "rules")
+    return log_z, DenseRuleCounts(by_root * arguments.root.detach(), by_rules * arguments.rules.detach())
 
 
-def _log_z_and_gradients(arguments: DenseArguments, wanted: Wanted) -> tuple[Tensor, Gradients]:
-    """Compute log Z and what is wanted, also in ``torch.inference_mode``; sentences of one word have no gradients."""
-    with torch.no_grad():
-        if arguments.sizes[1] == 1:
-            return arguments.log_emissions.new_full((arguments.sizes[0],), -math.inf), (None, None, None)
-        chart = FilledChart(arguments)
-        return chart.log_z, chart.backward(torch.ones_like(chart.log_z), wanted)
+def _gradients(arguments: DenseArguments, *names: str, create_graph: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Compute log Z and its gradients with respect to some of the arguments; those in the caller's graph stay in it."""
+    with recording():
+        given = with_tensors(arguments, recordable if create_graph else lambda tensor: recordable(tensor).detach())
+        leaves = {name: leaf(getattr(given, name), create_graph) for name in names}
+        log_z = dense_log_partition(replace(given, **leaves))
+        if arguments.sizes[1] == 1:  # a sentence of one word has no tree
+            return log_z.detach(), tuple(torch.zeros_like(given) for given in leaves.values())
+        slopes = torch.autograd.grad(
+            log_z.sum(), list(leaves.values()), create_graph=create_graph, materialize_grads=True
+        )
+    return log_z if create_graph else log_z.detach(), slopes

@@ -10,7 +10,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import SimpleRules, check_prefix_lengths
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
-from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
+from simplepcfg.ops.dense.recursion import Sums, inside_cells, log_product
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import least_solution, left_corner_closure
 from simplepcfg.ops.tag_prefixes import TagPrefixes
@@ -37,7 +37,7 @@ def dense_prefixes(log_emissions: Tensor, root: Tensor, rules: Tensor, *, length
 def _left_to_right(given: DenseArguments) -> tuple[Tensor, Tensor, Tensor]:
     """Compute log P(prefix), log P(sentence) and P(next preterminal given the prefix), position by position."""
     batch, n, states, _ = given.sizes
-    cells, products = inside_cells(given, LogProducts()), LogProducts()
+    cells = inside_cells(given, Sums())
     marginal = given.rules.sum(-1)  # [(B,) N, S]: of left children
     # With the identity as right rules, ``carry`` is the closure C itself.
     identity = torch.eye(states, marginal.shape[-1], dtype=torch.float64, device=marginal.device)
@@ -49,7 +49,7 @@ def _left_to_right(given: DenseArguments) -> tuple[Tensor, Tensor, Tensor]:
     for i in range(n):
         # All left children that start at i contribute to the right children that start where they end.
         siblings = _times(expected, given.rules.flatten(-2)).unflatten(-1, (marginal.shape[-1], -1))  # [B, S, S]
-        logs = products.product(cells[:, i, i + 1 :], siblings.mT) + log_prefix[:, None, None]
+        logs = log_product(cells[:, i, i + 1 :], siblings) + log_prefix[:, None, None]
         for place, row in zip(arrived[i + 1 :], logs.unbind(1), strict=True):
             place.append(row)
         log_prefix = log_prefix + safe_logsumexp(safe_log(tags[-1]) + given.log_emissions[:, i], -1)

@@ -8,7 +8,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
+from simplepcfg.ops.dense.recursion import Sums, inside_cells, log_product
 from simplepcfg.ops.dense.trees import as_children, with_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick_from_logs
@@ -18,8 +18,6 @@ from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees
 
 # The number of elements of rules, and of rows of splits, that are held at a time.
 WEIGHTS_AT_ONCE = 1 << 24
-# The log of the largest number of a row that is multiplied with rules: so high that few others underflow.
-LARGEST_LOG = 600.0
 
 
 @without_autocast
@@ -45,7 +43,7 @@ def dense_sample_trees(arguments: DenseArguments, samples: int, generator: torch
 
 def _draw_from_chart(arguments: DenseArguments, sentence: Tensor, uniforms: Tensor) -> TreeTensors:
     """Draw a tree of each of the sentences [T] by a row of uniform numbers."""
-    cells, ends = inside_cells(arguments, LogProducts()), arguments.ends
+    cells, ends = inside_cells(arguments, Sums()), arguments.ends
     root = arguments.root.log()
     tops = cells[torch.arange(len(cells), device=cells.device), 0, ends, : root.shape[-1]] + root  # [B, N]
     roots = pick_from_logs(tops[sentence], uniforms[:, 1])
@@ -83,18 +81,18 @@ def dense_sample_derivations(
 
 def _cells_by_width(root: Tensor, rules: Tensor, longest: int) -> Tensor:
     """Compute log P(a symbol generates so many words, whichever these are) for 0 … longest words: [longest + 1, S]."""
-    states, semiring = len(root), LogProducts()
+    states = len(root)
     wide = rules[:, :states, :states].flatten(1)
     beside_word = rules[:, states:, :states].sum(1) + rules[:, :states, states:].sum(2)  # every preterminal says a word
     cells = rules.new_full((longest + 1, rules.shape[-1]), -math.inf)
     cells[1, states:] = 0.0
     cells[2, :states] = rules[:, states:, states:].sum((1, 2)).log()
-    values = cells[None, None, :, :states]
     for width in range(3, longest + 1):
-        total = semiring.product(values[:, :, width - 1], beside_word)
+        total = log_product(cells[width - 1 : width, :states], beside_word.mT)
         if width > 3:
-            left = values[:, :, 2 : width - 1]
-            total = torch.logaddexp(total, semiring.splits(left, left.flip(2), wide))
+            left = cells[2 : width - 1, :states]
+            pairs = (left[:, :, None] + left.flip(0)[:, None]).logsumexp(0).flatten()  # log [N²]
+            total = torch.logaddexp(total, log_product(pairs[None], wide.mT))
         cells[width, :states] = total
     return cells
 
@@ -133,16 +131,9 @@ def _draw_rule(
     start, end = start[:, None], end[:, None]
     middle = torch.minimum(start + m, end - 1)  # [X, splits]
     left, right = values(start, middle), values(middle, end)  # [X, splits, S]
-    logs = (_log_product(left, rules) + right).logsumexp(-1).masked_fill(start + m >= end, -math.inf)
+    logs = (log_product(left, rules) + right).logsumexp(-1).masked_fill(start + m >= end, -math.inf)
     row, split = torch.arange(len(start), device=start.device), pick_from_logs(logs, uniforms[:, 0])
     left, right = left[row, split], right[row, split]  # [X, S]
-    first = pick_from_logs(left + _log_product(right[:, None], rules.mT)[:, 0], uniforms[:, 1])
+    first = pick_from_logs(left + log_product(right[:, None], rules.mT)[:, 0], uniforms[:, 1])
     second = pick_from_logs(rules[row, first].log() + right, uniforms[:, 2])
     return torch.stack([start[:, 0] + 1 + split, first, second])
-
-
-def _log_product(rows: Tensor, rules: Tensor) -> Tensor:
-    """Compute log Σ exp(rows) · rules for rows [X, R, S] and rules [X, S, S]: [X, R, S]."""
-    best = rows.amax(-1, keepdim=True)
-    best = best.masked_fill(best == -math.inf, 0.0) - LARGEST_LOG
-    return torch.matmul((rows - best).exp(), rules).log() + best

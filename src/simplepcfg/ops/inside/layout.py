@@ -7,6 +7,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.capture import is_captured
+
 
 @dataclass(frozen=True)
 class ChartLayout:
@@ -80,7 +82,7 @@ def make_layout(n: int, lengths: tuple[int, ...], device: torch.device) -> Chart
 
     Raises RuntimeError if it is: the tables of a cached layout would be written by replays of that graph alone.
     """
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    if is_captured(device):
         raise RuntimeError(f"the layout of a chart of {n} words was not made before a CUDA graph is captured")
     sizes = torch.tensor(lengths)
     falling, order = sizes.sort(descending=True, stable=True)

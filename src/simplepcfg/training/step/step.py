@@ -13,7 +13,6 @@ from simplepcfg.errors import ResourceError
 from simplepcfg.models import Model
 from simplepcfg.models.sharding import row_groups
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
-from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.graph_cache import GraphCache
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.ops.inside.layout import make_layout
@@ -54,7 +53,6 @@ class StaticInputs:
     words: Tensor  # [B, n], overwritten before each replay, as the prior is
     prior: SpanPrior | None
     tables: object
-    checks: DeferredChecks
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +117,12 @@ class BatchGradientRunner:
         captured.inputs.words.copy_(pinned(words, self._device), non_blocking=True)
         if prior is not None and captured.inputs.prior is not None:
             captured.inputs.prior.copy_(prior)
-        random = self._random_state() if captured.inputs.checks.has_conditions else None
         captured.replay()
-        if not captured.inputs.checks.any_true():
-            return True
-        if random is not None:
-            self._set_random_state(random)  # so that a compound model samples the same z
-        # A deferred check failed, so the replayed gradients are wrong: the plain run overwrites them.
-        self._launch(words, None, total, prior)
-        return False
+        return True
 
     def _launch(self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None) -> None:
         moved = None if prior is None else prior.to(self._device)
         self._gradient(to_device(words, self._device), lengths, total, moved)
-
-    def _random_state(self) -> Tensor:
-        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else torch.get_rng_state()
-
-    def _set_random_state(self, state: Tensor) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.set_rng_state(state, self._device)
-        else:
-            torch.set_rng_state(state)
 
     def _capture(self, key: Shape, words: Tensor, prior: SpanPrior | None) -> CapturedGradient | None:
         """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
@@ -162,14 +144,11 @@ class BatchGradientRunner:
         # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
         tables = make_layout(n, (n,) * batch, static.device)
         moved = None if prior is None else prior.to(self._device)
-        inputs = StaticInputs(static, moved, tables, DeferredChecks(static.device))
 
         def run() -> None:
-            inputs.checks.clear()
-            with deferring_checks(inputs.checks):
-                self._gradient(static, None, total, moved)
+            self._gradient(static, None, total, moved)
 
-        return run, inputs
+        return run, StaticInputs(static, moved, tables)
 
 
 def sentence_losses(
@@ -201,8 +180,7 @@ def _losses_with_targets(
 class Step:
     """A training step: gradients and update, and the buffers between them.
 
-    On a GPU neither waits for the host, and each is captured as a CUDA graph. `BatchGradientRunner` says when a
-    replayed batch has to be run without its graph. On a CPU the same code runs uncaptured.
+    On a GPU neither waits for the host, and each is captured as a CUDA graph. On a CPU the same code runs uncaptured.
 
     `end` is the number of tokens that a sentence counts beyond its words; `captured_shapes` the largest number of
     captured batch shapes; `note` is called with a remark where capturing fails.
