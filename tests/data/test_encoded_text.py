@@ -1,13 +1,11 @@
-"""Encoded texts against plain lists: reading, selecting, padding, counting, hashing; in memory and in a file."""
+"""Encoded texts against plain lists: reading, selecting, padding, counting, hashing."""
 
 import hashlib
 import random
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -59,9 +57,7 @@ def test_fingerprints_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -
     assert EncodedText.of(sentences).counts(7).tolist() == [counts[k] for k in range(7)]
 
 
-@pytest.mark.parametrize("held", [4, 1 << 24])
-def test_reading(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoded_text, "HELD_IDS", held)
+def test_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoded_text, "BLOCK_IDS", 3)
     first = [["b", "a"], [], ["a", "c", "c", "a"], ["d"] * 9, ["e"]]
     encoder = TextEncoder()
@@ -70,7 +66,6 @@ def test_reading(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
         yield from first
 
     text, other = encoder.read(stream()), encoder.read([["f", "a"]])
-    assert isinstance(text.tokens, np.memmap) == (held == 4)
     assert encoder.words == ["b", "a", "c", "d", "e", "f"]
     words = DecodedText(text, encoder.words)
     assert (list(words), list(words[1:3]), len(words)) == (first, first[1:3], 5)
@@ -89,11 +84,3 @@ def test_nothing() -> None:
     assert (list(text), text.flat().tolist(), text.counts(2).tolist()) == ([], [], [0, 0])
     assert collate(text, []).words.shape == (0, 0)
     assert text.fingerprint() == naive_fingerprint([])
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_full_disk_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoded_text, "HELD_IDS", 2)
-    monkeypatch.setattr(encoded_text, "TemporaryFile", lambda prefix: open("/dev/full", "r+b", buffering=0))  # noqa: SIM115
-    with pytest.raises(OSError, match=r"No space left on device: .*a temporary file of the text; TMPDIR=DIR"):
-        TextEncoder().read([["a", "b", "c"]])

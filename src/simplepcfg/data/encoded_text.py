@@ -1,22 +1,17 @@
-"""Sentences as word ids in one array of 32-bit integers, which may lie in a file that is mapped into memory."""
+"""Sentences as word ids in one array of 32-bit integers."""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from tempfile import TemporaryFile, gettempdir
-from typing import IO, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simplepcfg.errors import naming_file
-
 Ints = NDArray[np.int64]
 
-# Ids that are held in memory while a text is read; more of them go to a temporary file, 4 bytes each.
-HELD_IDS = 1 << 24
 # A whole text is gone through in blocks of so many sentences or ids.
 BLOCK_SENTENCES, BLOCK_IDS = 1 << 16, 1 << 22
 
@@ -42,7 +37,7 @@ class EncodedText(Sequence[list[int]]):
         for sentence in sentences:
             tokens.extend(sentence)
             lengths.append(len(sentence))
-        return cls(np.array(tokens, dtype=np.int32), *_extents(lengths))
+        return cls(np.frombuffer(tokens, dtype=np.int32), *_extents(lengths))
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -131,11 +126,7 @@ class TextEncoder:
     def read(self, sentences: Iterable[Sequence[str]]) -> EncodedText:
         """Return the text of sentences of words, some of which may be empty."""
         identify = self._ids.__getitem__
-        tokens, lengths = _GrowingIds(), array("q")
-        for sentence in sentences:
-            tokens.extend(map(identify, sentence))
-            lengths.append(len(sentence))
-        text = EncodedText(tokens.finish(), *_extents(lengths))
+        text = EncodedText.of([identify(word) for word in sentence] for sentence in sentences)
         self._texts.append(text)
         return text
 
@@ -186,36 +177,6 @@ class _NextIds(dict[str, int]):
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
         return number
-
-
-class _GrowingIds:
-    """Ids that are appended, in memory or, where they are many, in a temporary file without a name."""
-
-    def __init__(self) -> None:
-        self._held = array("i")
-        self._file: IO[bytes] | None = None
-
-    def extend(self, ids: Iterable[int]) -> None:
-        self._held.extend(ids)
-        if len(self._held) >= HELD_IDS:
-            self._file = self._file or TemporaryFile(prefix="simplepcfg-")  # noqa: SIM115 (closed by finish)
-            with naming_file(_temporary()):
-                self._held.tofile(self._file)
-            self._held = array("i")
-
-    def finish(self) -> NDArray[np.int32]:
-        """Return all ids: an array that can be written to, a map of the file where there is one."""
-        if self._file is None:
-            return np.array(self._held, dtype=np.int32)
-        with naming_file(_temporary()), self._file as file:
-            self._held.tofile(file)
-            file.flush()
-            return np.memmap(file, dtype=np.int32, mode="r+")
-
-
-def _temporary() -> str:
-    """Return the place of the temporary file as an error names it."""
-    return f"{gettempdir()} (a temporary file of the text; TMPDIR=DIR takes another folder)"
 
 
 def _extents(lengths: Sequence[int]) -> tuple[Ints, Ints]:
