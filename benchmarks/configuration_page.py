@@ -59,7 +59,7 @@ def config_reference() -> str:
     for table, keys in groups.items():
         parts += [f"\n## `[{table}]`\n" if table else "\n## Top level\n"]
         if table == "model":
-            parts += ["Which of them a run has depends on `model.kind`, the kind of model.\n", *MODEL_HEADER]
+            parts += ["Which of these keys a run has depends on `model.kind`.\n", *MODEL_HEADER]
             parts += _model_rows(keys)
         else:
             about = ((keys[0].owner if table else RunConfig).__doc__ or "").strip().splitlines()[0]
