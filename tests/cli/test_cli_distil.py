@@ -66,7 +66,6 @@ def test_one_member_of_two_teaches(call: Call, text_file: Path, trees_file: Path
         (["sn-pcfg-small", "sn-pcfg-small"], "two of sn-pcfg-small, sn-pcfg-small have the same name"),
         (["sn-pcfg-small", "--test", "none.trees"], "none.trees"),
         (["sn-pcfg-small", "--test", "TEXT"], "holds no bracketed trees; give a file of trees"),
-        (["sn-pcfg-small", "--set", "data.train=other.txt"], "--set data.train=other.txt and --train"),
         (["sn-pcfg-small", "hmm-4096"], "hmm-4096: a model of kind hmm has no trees; leave it out"),
         (["sn-pcfg-small", "sn-pcfg-small-lm"], "sn-pcfg-small-lm prepares words in another way than sn-pcfg-small"),
         (["sn-pcfg-smal"], "sn-pcfg-small"),

@@ -141,22 +141,6 @@ def test_leaves_of_white_space_alone_train_and_load(call: Call, tmp_path: Path) 
     assert call("evaluate", out, trees).code == 0
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "setting"),
-    [
-        ("--train", "a.txt", "data.train=b.txt"),
-        ("--valid", "a.txt", "data.valid=b.txt"),
-        ("--seed", 3, "seed=4"),
-        ("--device", "cpu", "training.device=cuda"),
-    ],
-)
-def test_an_option_and_a_setting_of_the_same_key(call: Call, option: str, value: object, setting: str) -> None:
-    result = call("train", "sn-pcfg-small", option, value, "--set", setting)
-    key = setting.partition("=")[0]
-    assert result.code == 2
-    assert result.err == f"simplepcfg: --set {setting} and {option} {value} both set {key}; give one of them\n"
-
-
 def test_the_next_command_is_quoted(call: Call, text_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "my runs" / "first"
     result = call("train", "sn-pcfg-small", "--train", text_file, "--out", out, *SET)

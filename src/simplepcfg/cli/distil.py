@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
-from simplepcfg.cli.train import RAW_SETTINGS, refuse_set_twice
+from simplepcfg.cli.train import RAW_SETTINGS
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,7 +126,6 @@ def _settings(request: DistilRequest) -> list[str]:
     if request.trees is not None and sniff(request.trees) != "trees" and not has_dependencies(request.trees):
         raise InputError(f"--test {request.trees} holds no bracketed trees; give a file of trees, CoNLL-U or none")
     changes = list(request.settings or [])
-    refuse_set_twice(changes, texts)
     changes += [f"{key}={json.dumps(path, ensure_ascii=False)}" for key, path in texts.items()]
     return [*changes, *(RAW_SETTINGS if request.raw else ())]
 

@@ -5,13 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from simplepcfg.cli.output import FILE_WIDTH, note, results_console, write_json, write_text
+from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.cli.requests import written
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from simplepcfg.linguistics.accuracy import Accuracy
     from simplepcfg.linguistics.item_tables import ItemTable
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
@@ -71,25 +69,27 @@ def with_name(results: Sequence[Result], name: str) -> list[Result]:
 def show_accuracies(
     results: Sequence[Sequence["Accuracy"]], title: str, json: str | None, csv: str | None, quiet: bool
 ) -> None:
-    """Print models side by side in a table, or below one another on a terminal that is too narrow for that, and write
-    all rows as JSON and CSV if paths are given."""
+    """Print a row for each set and model, and write all rows as JSON and CSV if paths are given."""
+    from simplepcfg.evaluation.rendering import rich_grid
     from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
 
     rows = [entry.to_dict() for entries in results for entry in entries]
     if json == "-":
         write_json("-", rows)
     else:
-        console = results_console()
-        together = _accuracy_table(results, title)
-        unbounded = console.options.update(max_width=FILE_WIDTH)
-        if len(results) == 1 or console.measure(together, options=unbounded).maximum <= console.width:
-            console.print(together)
-        else:
-            for entries in results:
-                console.print(_accuracy_table([entries], title))
+        cells = [_cells(entry) for of_models in zip(*results, strict=True) for entry in of_models]
+        header = ["", "model", "items", "accuracy", "ties", "<unk>", "known"]
+        results_console().print(rich_grid(header, cells, title, words=(0, 1)))
     if any(not row["counted"] for row in rows):
         note("predictions that ask for equal surprisals are not counted in the mean", quiet)
     write_rows(rows, ACCURACY_COLUMNS, json, csv)
+
+
+def _cells(entry: "Accuracy") -> list[str]:
+    share = f"{100 * entry.accuracy:.1f} [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
+    known = "–" if entry.known_accuracy is None else f"{100 * entry.known_accuracy:.1f}"
+    unknown = f"{100 * entry.unknown_share:.0f} %"
+    return [entry.name, entry.model, f"{entry.items:,}", share, f"{entry.ties:,}", unknown, known]
 
 
 def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], json: str | None, csv: str | None) -> None:
@@ -100,32 +100,3 @@ def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], jso
         write_json(str(json), rows)
     if csv is not None:
         write_text(csv, csv_text(columns, rows))
-
-
-def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from simplepcfg.linguistics.accuracy import SET
-
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("", overflow="fold")
-    table.add_column("items", justify="right", no_wrap=True)
-    for entries in results:  # names may be folded, numbers never
-        table.add_column(Text(entries[0].model), justify="right", no_wrap=True)
-        table.add_column("ties", justify="right", no_wrap=True)
-        table.add_column(Text("<unk>"), justify="right", no_wrap=True)
-        table.add_column("known", justify="right", no_wrap=True)
-    previous = SET
-    for row in zip(*results, strict=True):
-        if row[0].level != previous:
-            table.add_section()
-            previous = row[0].level
-        cells = [Text(row[0].name), Text(f"{row[0].items:,}")]
-        for entry in row:
-            share = f"{100 * entry.accuracy:.1f} [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
-            known = "–" if entry.known_accuracy is None else f"{100 * entry.known_accuracy:.1f}"
-            cells += [Text(share), Text(f"{entry.ties:,}"), Text(f"{100 * entry.unknown_share:.0f} %"), Text(known)]
-        table.add_row(*cells)
-    return table

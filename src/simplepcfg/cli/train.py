@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "Learn a grammar from text."
 RAW_SETTINGS = ["data.raw=true", "data.tokenize=true"]
-OPTION_OF = {"data.train": "--train", "data.valid": "--valid", "seed": "--seed", "training.device": "--device"}
 
 
 class Log(StrEnum):
@@ -92,22 +90,18 @@ def command(request: TrainRequest) -> None:
 
 
 def settings_of(request: TrainRequest) -> list[str]:
-    """Return the settings of --set and of the options that stand for keys; InputError if two contradict."""
+    """Return the settings of --set, then those of the options that stand for keys, which count where both are given."""
     changes = list(request.settings or [])
     files = request.train[0] if request.train is not None and len(request.train) == 1 else request.train
-    texts = {"data.train": files, "data.valid": request.valid}
-    options: dict[str, object] = {**texts, "seed": request.seed}
-    refuse_set_twice(changes, options if request.device == "auto" else {**options, "training.device": request.device})
-    changes += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in texts.items() if value is not None]
-    if request.teachers:
-        changes.append(f"training.teacher={json.dumps(request.teachers, ensure_ascii=False)}")
-    if request.raw:
-        changes += RAW_SETTINGS
-    if request.language is not None:
-        changes.append(f"data.language={request.language}")
-    if request.seed is not None:
-        changes.append(f"seed={request.seed}")
-    return changes
+    options = {
+        "data.train": files,
+        "data.valid": request.valid,
+        "data.language": request.language,
+        "training.teacher": request.teachers,
+        "seed": request.seed,
+    }
+    changes += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in options.items() if value is not None]
+    return [*changes, *(RAW_SETTINGS if request.raw else ())]
 
 
 def _print_plan(request: TrainRequest, changes: list[str]) -> None:
@@ -155,7 +149,6 @@ def _begin(request: TrainRequest, changes: list[str]) -> "TrainingResult | None"
     from simplepcfg.training.start import train
 
     config, folder = _configuration(request, changes)
-    refuse_one_pipe_twice(config.data.train, config.data.valid)
     if request.seeds is not None:
         _train_seeds(request, config, folder, [])
         return None
@@ -229,31 +222,11 @@ def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfi
     return chosen, folder
 
 
-def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:
-    """Raise InputError if an option and a --set contradict each other: one of them would have no effect."""
-    from simplepcfg.runs.config.files import parse_value
-
-    for setting in settings:
-        key, _, text = setting.partition("=")
-        option = options.get(key.strip())
-        if option is not None and parse_value(text.strip()) != option:
-            name = key.strip()
-            raise InputError(f"--set {setting} and {OPTION_OF[name]} {option} both set {name}; give one of them")
-
-
 def default_folder(name: str) -> Path:
     """Return runs/NAME; InputError for a name that would lead out of runs."""
     if not name or name in {".", ".."} or any(character in name for character in "/\\\0"):
         raise InputError(f"name = {name!r} cannot name a folder in runs; choose another, or give --out DIR")
     return Path("runs") / name
-
-
-def refuse_one_pipe_twice(train: str | tuple[str, ...] | None, valid: str | None) -> None:
-    """Raise InputError if both texts are one pipe, which can be read only once."""
-    if valid is None or valid not in listed(train):
-        return
-    if valid == "-" or (Path(valid).exists() and not (Path(valid).is_file() or Path(valid).is_dir())):
-        raise InputError(f"{valid} is a pipe, so cannot be training and validation text both; save it to a file")
 
 
 def listed(files: str | tuple[str, ...] | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.layout import sections
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
     from rich.table import Table
 
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
@@ -24,28 +25,16 @@ def escape_markdown(text: str) -> str:
 
 def rich_table(columns: Sequence[Column], title: str) -> Table:
     """Return a table for a terminal with one column for each system."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    # All cells are Text, since a label or a file name may contain rich's markup.
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("", overflow="fold")
-    parts = sections(columns)
-    for number, column in enumerate(columns):
-        # Where the terminal is narrow, names are folded and neither they nor numbers are cut.
-        widest = max((len(cells[number]) for part in parts for _, cells in part.rows), default=1)
-        table.add_column(Text(column.name), justify="right", overflow="fold", min_width=widest)
-    for section in parts:
-        table.add_row(Text(section.heading, style="bold"))
-        for name, cells in section.rows:
-            table.add_row(Text(f"  {name}"), *(Text(cell) for cell in cells))
-    return table
+    rows: list[list[str]] = []
+    for section in sections(columns):
+        rows.append([section.heading, *("" for _ in columns)])
+        rows += [[f"  {name}", *cells] for name, cells in section.rows]
+    return rich_grid(["", *(column.name for column in columns)], rows, title)
 
 
 def rich_grid(
     header: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Sequence[Sequence[str]],
     title: str | None = None,
     words: Container[int] = (0,),
     caption: str | None = None,
@@ -64,7 +53,10 @@ def rich_grid(
         caption_justify="left",
     )
     for number, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if number in words else "right")
+        # Where the terminal is narrow, words are folded and numbers are neither folded nor cut.
+        least = None if number in words else max((len(row[number]) for row in rows), default=1)
+        justify: JustifyMethod = "left" if number in words else "right"
+        table.add_column(Text(name), justify=justify, overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*map(Text, row))
     return table
