@@ -43,25 +43,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DenseGrammar": "simplepcfg.grammars",
-    "Ensemble": "simplepcfg.inference.ensembles",
-    "Grammar": "simplepcfg.grammars",
-    "HiddenMarkovModel": "simplepcfg.grammars",
-    "InputError": "simplepcfg.errors",
-    "NumericalError": "simplepcfg.errors",
-    "RankGrammar": "simplepcfg.grammars",
-    "ResourceError": "simplepcfg.errors",
-    "Run": "simplepcfg.inference.run",
-    "SimpleGrammar": "simplepcfg.grammars",
-    "SimplePCFGError": "simplepcfg.errors",
-    "TextWarning": "simplepcfg.errors",
-    "build_model": "simplepcfg.models",
-    "ensemble": "simplepcfg.inference.ensembles",
-    "fit": "simplepcfg.fitting",
-    "inside": "simplepcfg.ops.inside",
-    "load": "simplepcfg.inference.run",
-    "span_marginals": "simplepcfg.ops.inside",
-    "split_raw": "simplepcfg.data.raw_text",
+    "data.raw_text": ("split_raw",),
+    "errors": ("InputError", "NumericalError", "ResourceError", "SimplePCFGError", "TextWarning"),
+    "fitting": ("fit",),
+    "grammars": ("DenseGrammar", "Grammar", "HiddenMarkovModel", "RankGrammar", "SimpleGrammar"),
+    "inference.ensembles": ("Ensemble", "ensemble"),
+    "inference.run": ("Run", "load"),
+    "models": ("build_model",),
+    "ops.inside": ("inside", "span_marginals"),
 }
 
 
@@ -71,9 +60,10 @@ def __getattr__(name: str) -> Any:
 
     if name == "models":
         return import_module("simplepcfg.models")
-    if name not in _HOMES:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(f"simplepcfg.{home}"), name)
     globals()[name] = value
     return value
 

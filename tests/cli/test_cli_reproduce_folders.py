@@ -2,55 +2,23 @@
 
 import csv
 import json
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
 
 from command_calls import Call
 from reproduce_cases import SMALL, results, write_text
 from simplepcfg.evaluation.report import POSTERIOR_MEAN
 from simplepcfg.plans.lines import CSV_COLUMNS, result_table
 from simplepcfg.plans.tables import paper_table
+from simplepcfg.version import __version__
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_text(tmp_path_factory.mktemp("data") / "text")
-
-
-@pytest.mark.parametrize("section", ["model", "training", "data"])
-def test_results_of_another_configuration_are_refused(call: Call, data: Path, tmp_path: Path, section: str) -> None:
-    """A row of the same name may have been trained otherwise in an earlier version: no mean is over both."""
-    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, *SMALL, "--rows"]
-    assert call(*asked, "sn-pcfg-128", "--seeds", 1).code == 0
-    run = tmp_path / "runs" / "sn-pcfg-128" / "seed-1"
-    values = tomllib.loads((run / "config.toml").read_text())
-    key = {"model": "embedding", "training": "epochs", "data": "max_length"}[section]
-    values[section][key] += 1
-    (run / "config.toml").write_text(tomli_w.dumps(values))
-    refused = call(*asked, "sn-pcfg-128", "--seeds", 2)
-    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
-    said = f"sn-pcfg-128 seed 1 has another [{section}] than the row has in this version; give another folder"
-    assert said in refused.err
-    # What is not averaged anew stays in the table.
-    assert call(*asked, "oracle").code == 0
-    assert "| SN-PCFG | sn-pcfg-128 | 128 |" in (tmp_path / "table.md").read_text()
-
-
-def test_rows_of_an_earlier_version_stay_and_are_named(call: Call, data: Path, tmp_path: Path) -> None:
-    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--rows", "oracle"]
-    assert call(*asked).code == 0
-    (record,) = results(tmp_path)
-    earlier = {**record, "row": "gone", "seed": 1, "config": "gone"}
-    with (tmp_path / "results.jsonl").open("a") as stream:
-        stream.write(json.dumps(earlier) + "\n")
-    assert call(*asked).code == 0
-    (line,) = [line for line in (tmp_path / "table.md").read_text().splitlines() if line.startswith("| gone |")]
-    assert "this version's table has no such row" in line
 
 
 def test_f1_and_perplexity_stand_beside_the_papers(call: Call, data: Path, tmp_path: Path) -> None:
@@ -125,6 +93,9 @@ def test_another_table_or_setting_needs_another_folder(call: Call, data: Path, t
     assert changed.code == 2
     assert "was begun with settings none, not training.epochs=1" in changed.err
     assert "was begun with table parsing, not lm" in call("reproduce", "lm", *asked[:4]).err
+    begun = tmp_path / "reproduction.toml"
+    begun.write_text(begun.read_text().replace(f'"{__version__}"', '"0.0"'))
+    assert f"was begun with simplepcfg 0.0, not {__version__}" in call("reproduce", "parsing", *asked).err
 
 
 def test_results_on_another_test_file_are_not_averaged(call: Call, tmp_path: Path) -> None:
@@ -137,8 +108,7 @@ def test_results_on_another_test_file_are_not_averaged(call: Call, tmp_path: Pat
     for rows in ("random", "oracle"):
         result = call(*asked, rows)
         assert (result.code, result.out) == (2, "")
-        assert f"{data / 'test.trees'}: not the test file that" in result.err
-        assert "(such as oracle); restore the file, or give another folder" in result.err
+        assert "was begun with another test file; give the same, or another folder" in result.err
         assert result.err.count("\n") == 1
     assert (tmp_path / "out" / "table.md").read_text() == before
     (data / "test.trees").write_text(whole)

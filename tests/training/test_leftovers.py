@@ -9,5 +9,5 @@ def test_a_reproduction_killed_as_it_began(tmp_path: Path) -> None:
     folder = ReproductionFolder(tmp_path / "out", ("perplexity",))
     folder.path.mkdir()
     (folder.path / "reproduction.toml.123-0.writing").write_text("table = ")
-    folder.open("lm", tmp_path, [])
+    folder.open("lm", tmp_path, [], {})
     assert [path.name for path in folder.path.iterdir()] == ["reproduction.toml"]

@@ -45,15 +45,13 @@ def result_table(
     settings: Sequence[str] = (),
 ) -> ResultTable:
     """Return the table of all its rows, also of those that were not asked for; `settings` are not the paper's."""
-    known = {row.name for row in table.rows}
-    others = [Row(name, name) for name in dict.fromkeys(name for name, _, _ in results) if name not in known]
     cells, csv_rows = [], []
     for language in languages:
-        for row in (*table.rows, *others):
+        for row in table.rows:
             place = row.name, language
             records = [record for key, record in sorted(results.items()) if key[:2] == place]
             failed = [error for key, error in failures.items() if key[:2] == place]
-            status = _status(row, records, row in chosen, failed, row.name in known)
+            status = _status(row, records, row in chosen, failed)
             for_people, for_programs = _line(table, row, language, records, seeds, status, settings)
             cells.append(for_people)
             csv_rows.append(dict(zip(CSV_COLUMNS, for_programs, strict=True)))
@@ -120,12 +118,10 @@ def _recipe(row: Row) -> str:
     return f"our recipe; the row {row.recipe_of} has the settings of what was published" if row.recipe_of else ""
 
 
-def _status(row: Row, records: Sequence[Record], asked: bool, failed: Sequence[SimplePCFGError], known: bool) -> str:
+def _status(row: Row, records: Sequence[Record], asked: bool, failed: Sequence[SimplePCFGError]) -> str:
     """Say why there is no figure of ours, if there is none."""
     if row.quoted:
         return ""
-    if not known:
-        return "this version's table has no such row"
     if row.configuration and row.config is None:
         return f"the configuration {row.configuration} is not installed"
     if failed:

@@ -63,15 +63,12 @@ def reproduce(
     # All of them before the first is trained: a misspelt key must not show after a day.
     configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
     folder = ReproductionFolder(Path(out), (table.metric, *REPORT_NUMBERS))
-    folder.open(table.name, Path(data), settings)
-    tests = {text.language: (text.test, sha256(text.test)) for text in texts}
-    folder.refuse_other_tests(tests)
-    folder.refuse_other_configurations(configs)
+    tests = {text.language: sha256(text.test) for text in texts}
+    folder.open(table.name, Path(data), settings, tests)
     for text in texts:
         if text.language and text.language.lower() not in table.languages:
             remark(f"{text.language}: the paper has figures of {', '.join(table.languages)} alone")
-    hashes = {language: hashed for language, (_, hashed) in tests.items()}
-    work = _Reproduction(table, folder, configs, hashes, seeds, chosen, settings, device, make_reporter, remark)
+    work = _Reproduction(table, folder, configs, tests, seeds, chosen, settings, device, make_reporter, remark)
     with RunFolder(folder.path).locked():
         for row in chosen:
             if row.configuration and row.config is None:
@@ -130,10 +127,7 @@ class _Reproduction:
             self.failures[job.key] = report
             self.remark(f"{job.title}: {report}")
             return
-        entry = _record(job, self.table, self.configs.get(job.key), report)
-        if entry["test_sha256"] != self.tests[job.text.language]:
-            raise InputError(f"{job.text.test}: changed while {job.title} was trained; restore it and start again")
-        self.folder.append(entry)
+        self.folder.append(_record(job, self.table, self.configs.get(job.key), report))
         self.write_table()
 
     def raise_failures(self) -> None:

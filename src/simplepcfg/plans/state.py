@@ -16,8 +16,7 @@ import tomli_w
 
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record, remove_leftovers, write_text
-from simplepcfg.runs.config.files import load_config
-from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.version import __version__
 
 Key = tuple[str, str, int]  # row, language ("" where there is one text), seed (0 of what has none)
 
@@ -36,9 +35,13 @@ class ReproductionFolder:
         """Return the folder of one run."""
         return self.path.joinpath("runs", row, *([language] if language else []), f"seed-{seed}")
 
-    def open(self, table: str, data: Path, settings: Sequence[str]) -> None:
-        """Begin a reproduction in this folder, or raise InputError if another one was begun in it."""
-        asked = {"table": table, "settings": list(settings), "data": str(data.absolute())}
+    def open(self, table: str, data: Path, settings: Sequence[str], tests: Mapping[str, str]) -> None:
+        """Begin a reproduction in this folder, or raise InputError if another one was begun in it.
+
+        `tests` has the hash of the test file of each language. Another version may have other rows of the same name.
+        """
+        asked: Record = {"table": table, "data": str(data.absolute()), "settings": list(settings)}
+        asked |= {"simplepcfg": __version__, "tests": dict(tests)}
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; give a folder for the reproduction")
         for file in (self.begun, self.results):  # which are waited for and appended to
@@ -55,12 +58,13 @@ class ReproductionFolder:
             begun = tomllib.loads(self.begun.read_text("utf-8"))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.begun}: damaged ({error}); restore it from a copy") from None
-        for key in ("table", "data", "settings"):
-            if begun.get(key) != asked.get(key):
-                raise InputError(
-                    f"{self.path} was begun with {key} {_shown(begun.get(key))}, not {_shown(asked.get(key))}; "
-                    "give the same, or another folder"
-                )
+        for key, now in asked.items():
+            then = begun.get(key)
+            if key == "tests" and isinstance(then, dict):  # languages may be added
+                then = {language: then.get(language, now[language]) for language in now}
+            if then != now:
+                was = "another test file" if key == "tests" else f"{key} {_shown(then)}, not {_shown(now)}"
+                raise InputError(f"{self.path} was begun with {was}; give the same, or another folder")
 
     def read_results(self) -> dict[Key, Record]:
         """Return every result that was written whole, the first of each run; InputError if a line is damaged."""
@@ -76,34 +80,6 @@ class ReproductionFolder:
                 raise InputError(f"{self.results}:{number}: not a result ({error}); remove the line") from None
             results.setdefault(key, record)
         return results
-
-    def refuse_other_tests(self, tests: Mapping[str, tuple[Path, str]]) -> None:
-        """Raise InputError if a result is about another test file; `tests` has the file and hash of each language."""
-        for (row, language, seed), record in self.read_results().items():
-            if language not in tests:
-                continue
-            path, hashed = tests[language]
-            if record.get("test_sha256") != hashed:
-                title = f"{row} seed {seed}" if seed else row
-                raise InputError(
-                    f"{path}: not the test file that {self.results} has results on (such as {title}); restore the "
-                    "file, or give another folder"
-                )
-
-    def refuse_other_configurations(self, configs: Mapping[Key, RunConfig]) -> None:
-        """Raise InputError if a run was trained by another configuration than that in `configs`."""
-        now = {(row, language): config.model_dump(mode="json") for (row, language, _), config in configs.items()}
-        for row, language, seed in dict.fromkeys([*configs, *self.read_results()]):
-            file = self.run(row, language, seed) / "config.toml"
-            if (row, language) not in now or not file.is_file():
-                continue
-            before = load_config(file, environment={}).model_dump(mode="json")
-            for section in ("model", "training", "data"):
-                if before[section] != now[row, language][section]:
-                    raise InputError(
-                        f"{file}: {row} seed {seed} has another [{section}] than the row has in this version; give "
-                        "another folder"
-                    )
 
     def append(self, record: Record) -> None:
         """Append a result so that it is there whole or not at all."""
