@@ -21,10 +21,10 @@ SURELY_ENDS = 0.999
 
 def command(
     run: str = arg("RUN", "Folder of a trained run, or english."),
-    words: list[str] | None = arg("WORDS", "The beginning of a sentence; none: its first word is asked for.", None),
+    words: list[str] | None = arg("WORDS", "The beginning of a sentence; without it, the likeliest first words.", None),
     k: int = opt("--top -k", "K", "How many next words to list.", 10, min=0),
     samples: int = opt("--samples", "S", "Draw this many continuations.", 0),
-    seed: int = flag("--seed", "Of the drawing.", 0),
+    seed: int = flag("--seed", "Seed of the drawn continuations.", 0),
     max_length: int = opt("--max-length", "WORDS", "Most words of beginning and continuation together.", 40),
     json: Json = None,
     device: Device = "auto",

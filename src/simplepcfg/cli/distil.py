@@ -39,7 +39,9 @@ class DistilRequest:
     )
     trees: str | None = opt("--test", "TREES", "Evaluate members, ensemble and student on these, at the end.")
     student: str | None = opt(
-        "--student", "CONFIG", "Of the student, also NAME,KEY=VALUE,…; that of the first members by default."
+        "--student",
+        "CONFIG",
+        "Configuration of the student, also NAME,KEY=VALUE,…; by default that of the first members.",
     )
     seeds: int = opt("--seeds", "K", "Members of each configuration.", 4, min=1)
     keep: int = opt("--keep", "K", "Members of each configuration that teach.", 2, min=1)

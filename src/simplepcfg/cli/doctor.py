@@ -15,7 +15,7 @@ SUMMARY = "Check this machine: versions, devices, kernels, memory."
 
 
 def command(
-    folder: Path = arg("DIR", "Whose disk is asked for its free space.", Path()),
+    folder: Path = arg("DIR", "Folder on the disk whose free space is printed.  [default: .]", Path()),
     json: Json = None,
 ) -> None:
     """Check versions, devices, threads, memory and disk, and compare the kernels with the naive form on each device.

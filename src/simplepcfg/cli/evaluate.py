@@ -28,7 +28,7 @@ class EvaluateRequest:
     )
     predictions: list[str] | None = opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
     decode: Decode = flag(
-        "--decode", "Of runs: the largest sum of all span marginals (mbr, exact-mbr), or the most probable tree.", "mbr"
+        "--decode", "Trees of runs: largest sum of span marginals (mbr, exact-mbr), or the most probable one.", "mbr"
     )
     ensemble: bool = flag("--ensemble", "Also evaluate the runs together, as one parser.")
     labels: bool = flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")

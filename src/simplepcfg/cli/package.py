@@ -15,7 +15,7 @@ class PackageRequest:
     """Which run, and what the package is called."""
 
     run: str = arg("RUN", "Folder of a trained run.")
-    name: str = opt("--name", "simplepcfg-NAME", "Of the package; NAME is that of the grammar.", ...)
+    name: str = opt("--name", "simplepcfg-NAME", "Name of the package; NAME is that of the grammar.", ...)
     out: Path = opt("--out", "DIR", "Where the package is written.", Path("dist"))
     folder: bool = flag("--folder", "Write the packed folder DIR/NAME instead of a wheel.")
     quiet: Quiet = False

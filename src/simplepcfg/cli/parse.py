@@ -48,21 +48,21 @@ class ParseRequest(SentencesRequest, ParseOptions):
 
 @takes(ParseRequest)
 def command(request: ParseRequest) -> None:
-    """Print a tree for each sentence, in the input's order, some at a time as they are found; an empty line stays one.
+    """Print a tree for each sentence, in the order of the input; an empty line stays empty.
 
-    FILE may be a folder or a pattern, too, and there may be several. Of a sentence of more than --max-words words the
-    flat tree is printed, and a remark says so at the end. Columns and JSON have the sent_id of CoNLL-U, the file where
-    there are several and, with --offsets, the characters of each word.
+    FILE may be a folder or a pattern, too, and there may be several. A sentence of more than --max-words words gets a
+    flat tree, and a remark at the end says so. Columns and JSON also have the sent_id of CoNLL-U, the file where there
+    are several and, with --offsets, the characters of each word.
 
-    With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
-    or GPUs; after a kill the same command goes on. docs/corpora.md has an example for job arrays.
+    With --out, trees go into a folder, a file for each input file or each --part-size sentences of it, by all cores or
+    GPUs; if it is killed, the same command goes on. docs/corpora.md has an example for job arrays.
 
-    Of a run that has learned labels from a treebank, as english has, trees have them, and nodes that are probably no
+    If the run has learned labels from a treebank, as english has, trees have labels, and nodes that are probably no
     constituents are left out; --labels none prints binary trees of X.
 
     Punctuation that the run drops is attached to the lowest node around it. Symbols have numbers: nonterminal 12
-    is NT-12, preterminal 5 is T-5. With --k each tree follows its log-probability (nats) and a tab, best first, and an
-    empty line ends each sentence; one without a tree under the grammar has -inf.
+    is NT-12, preterminal 5 is T-5. With --k a line has the log-probability of a tree (nats), a tab and the tree, the
+    best first; an empty line ends each sentence, and one without a tree has -inf.
 
     \b
     Example:

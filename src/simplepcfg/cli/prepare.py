@@ -102,7 +102,7 @@ class BracketsRequest(TreebankRequest):
     """Any bracketed trees, and how they are drawn for the splits."""
 
     split: str | None = opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")
-    seed: int = opt("--seed", "N", "Of the draws of --split.", 0)
+    seed: int = opt("--seed", "N", "Seed of --split.", 0)
 
     @property
     def shares(self) -> tuple[float, ...] | None:

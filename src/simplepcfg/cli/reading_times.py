@@ -26,9 +26,9 @@ class ReadingTimesRequest:
     arguments: list[str] = arg("RUN... DATA.tsv", "Run folders or n-gram models, and a table with a row a word.")
     time: str = opt("--time", "COLUMN", "Which column holds the times.", "mean_rt")
     frequencies: str | None = opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
-    folds: int = opt("--folds", "K", "Of the cross-validation.", 10, min=2)
-    resamples: int = opt("--resamples", "N", "Of the bootstrap over sentences.", 1000, min=1, max=100000)
-    seed: int = opt("--seed", "N", "Of folds and bootstrap.", 0, min=0)
+    folds: int = opt("--folds", "K", "Folds of the cross-validation.", 10, min=2)
+    resamples: int = opt("--resamples", "N", "Resamples of the bootstrap over sentences.", 1000, min=1, max=100000)
+    seed: int = opt("--seed", "N", "Seed of folds and bootstrap.", 0, min=0)
     json: Json = None
     csv: Csv = None
     device: Device = "auto"

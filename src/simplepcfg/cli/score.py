@@ -55,36 +55,32 @@ class ScoreRequest(SentencesRequest, ScoreOptions):
 
 @takes(ScoreRequest)
 def command(request: ScoreRequest) -> None:
-    """Print the natural log-probability (nats) of each sentence, one number a line, in the input's order.
+    """Print the natural log-probability (nats) of each sentence, one number a line, in the order of the input.
 
-    Sentences of fewer than two words have no tree, and so -inf (unless the run adds <eos> to them). Compound runs have
-    no exact log-probability: theirs is log p(x | posterior mean) - KL, as in evaluate. The probability of an unknown
-    word is that of <unk> times that of its spelling among unknown words, so that sentences with different unknown words
-    can be compared. FILE may be a folder or a pattern, too, and there may be several. A sentence of more than
-    --max-words words has NA, and a remark says so at the end.
+    A sentence of fewer than two words has no tree, hence -inf (unless the run adds <eos>). A compound run has log p(x |
+    posterior mean) - KL, as in evaluate. The probability of an unknown word is that of <unk> times that of its spelling
+    among unknown words, so that sentences with different unknown words can be compared. FILE may be a folder or a
+    pattern, too, and there may be several. A sentence of more than --max-words words has NA, and a remark at the end
+    says so.
 
-    With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
-    surprisal_bits is -log2 P(word | the words before it), summed over all trees. It is the sum of
+    With --surprisal, print a tab-separated table instead, with a row for each word and one, <end>, for the end of each
+    sentence (docs/surprisal.md). surprisal_bits is -log2 P(word | the words before it), the sum of
     syntactic_surprisal_bits, by how much the word changes what is known of its preterminal, and lexical_surprisal_bits,
-    the choice of the word. --entropy adds entropy_bits, that of what could have come in the word's place, and
-    entropy_reduction_bits, how far it falls through the word, or 0; --depth adds depth, the expected number of
-    constituents over the word, in trees of the whole sentence. Each takes about as long again. token is the word as the
-    model sees it; words that the run drops have NA. A word with a quotation mark is quoted and the mark doubled, as
-    pandas.read_csv(sep="\\t") and spreadsheets read it. Further columns are the file where there are several, the
-    sent_id of CoNLL-U and, with --offsets, start and end, the characters of the word. --json has the same rows.
+    the choice of the word. --entropy and --depth add columns, and each takes about as long again. token is the word as
+    the model sees it; words that the run drops have NA. A word with a quotation mark is quoted and the mark doubled, as
+    pandas.read_csv(sep="\\t") reads it. Further columns are the file where there are several, the sent_id of CoNLL-U
+    and, with --offsets, the characters of the word.
 
     With --pruned, constituents that are improbable given the words up to their end are left out: on a CPU a large
     grammar takes a third of the time, and a remark estimates by how much log p is too small, or surprisals too large.
 
     With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
-    or GPUs; after a kill the same command goes on.
+    or GPUs; if it is killed, the same command goes on.
 
-    With --regions, FILE is a table with a header, separated by tabs, or by commas or semicolons as CSV, with a row a
-    word or region as readers saw it: columns item and word or region, perhaps condition, sentence, zone and any others,
-    which are passed through. Rows of the same item, condition and sentence are tokenised as one running sentence. Added
-    are tokens, all columns of --surprisal (surprisals summed over the tokens, entropy before the first) and unknown,
-    how many of the tokens are <unk>; with --spillover N also surprisal_bits_prev1 … of the rows before. Missing values
-    are NA. The printed table is tab-separated.
+    With --regions, FILE is a table with a header, separated by tabs, commas or semicolons: a row for each word or
+    region as readers saw it, with columns item and word or region, perhaps condition, sentence and zone, and any
+    others. Rows of the same item, condition and sentence make one sentence. The printed table has these columns, those
+    of --surprisal and some more (docs/linguists.md).
 
     \b
     Example:

@@ -39,7 +39,7 @@ class TrainRequest:
     )
     valid: str | None = opt("--valid", "FILE", "Validation text; otherwise 5 % is held out.")
     raw: bool = flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")
-    language: str | None = opt("--language", "CODE", "Of the text, such as fr.  [default: en]")
+    language: str | None = opt("--language", "CODE", "Language of the text, such as fr.  [default: en]")
     out: Path | None = opt("--out", "DIR", "Folder of the run.  [default: runs/NAME]")
     settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key, such as training.epochs=3; repeatable.")
     seed: int | None = opt("--seed", "N", "The one source of every random draw.")
