@@ -5,7 +5,7 @@ import pytest
 
 from simplepcfg.data.languages import LANGUAGES, abbreviations, split_words, splitter
 from simplepcfg.data.preprocessing import Preprocessing
-from simplepcfg.data.raw_text import split_raw, split_sentences_of_text
+from simplepcfg.data.raw_text import sentences_of_lines, split_raw
 from simplepcfg.data.readers import read_sentences
 
 WORDS = [
@@ -48,7 +48,7 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("language", "text", "sentences"), SENTENCES)
 def test_sentences(language: str, text: str, sentences: list[str], tmp_path) -> None:
-    assert list(split_sentences_of_text(text, language)) == sentences
+    assert list(sentences_of_lines(text.split("\n"), language)) == sentences
     path = tmp_path / "text.txt"
     path.write_text(text, encoding="utf-8")
     assert list(read_sentences(path, raw=True, language=language)) == split_raw(text, language)

@@ -12,7 +12,6 @@ from simplepcfg.data.raw_text import (
     sentences_of_lines,
     sentences_of_paragraph,
     split_raw,
-    split_sentences_of_text,
     untokenized_remark,
     untokenized_word,
 )
@@ -36,7 +35,6 @@ from simplepcfg.data.raw_text import (
     ],
 )
 def test_sentences(text: str, sentences: list[str]) -> None:
-    assert list(split_sentences_of_text(text)) == sentences
     assert list(sentences_of_lines(text.split("\n"))) == sentences
 
 

@@ -28,7 +28,6 @@ _ABBREVIATIONS = """
 """
 ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
 
-_PARAGRAPH = re.compile(r"\n\s*\n")
 _OPENING = "“‘\"'([{«"
 _CLOSING = "”’\"')]}»"
 _DASHES = re.compile("[—–]|--")
@@ -45,15 +44,7 @@ def split_raw(text: str, language: str = ENGLISH) -> list[list[str]]:
 
         split_raw("Mr. Fox didn't run. Why?")  # [["Mr.", "Fox", "did", "n't", "run", "."], ["Why", "?"]]
     """
-    split = splitter(language)
-    return [words for sentence in split_sentences_of_text(text, language) if (words := split(sentence))]
-
-
-def split_sentences_of_text(text: str, language: str = ENGLISH) -> Iterator[str]:
-    """Yield the sentences of raw text, as written but with single spaces and none within an ellipsis; an empty line
-    ends a sentence, too."""
-    for paragraph in _PARAGRAPH.split(text):
-        yield from sentences_of_paragraph(" ".join(paragraph.split()), language)
+    return list(words_of_lines(text.split("\n"), language))
 
 
 def words_of_lines(lines: Iterable[str], language: str = ENGLISH) -> Iterator[list[str]]:
