@@ -38,7 +38,7 @@ class Constraints:
 
             Constraints.from_mapping({"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]})
 
-        Raises InputError for another key or a span that is none; it names `source`.
+        Raises InputError, which names `source`, for another key or an entry that is no span.
         """
         place = f"{source}: " if source else ""
         if not isinstance(value, Mapping):
@@ -159,7 +159,7 @@ def has_tree(allowed: Tensor) -> bool:
 def _with_ending(table: Tensor) -> Tensor:
     """Return the table for tokens that end with an added `<eos>`: a span may include it or end before it.
 
-    Where `<eos>` is attached to the very span, both have the bonus.
+    Where `<eos>` is attached to the span itself, the span with it and the span without it have the bonus.
     """
     n = table.shape[0] - 1
     longer = torch.zeros(n + 2, n + 2)

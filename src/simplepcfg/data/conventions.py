@@ -33,8 +33,8 @@ Spans = list[tuple[int, int, str]]
 class Conventions:
     """The switches of preparation; the defaults are those of unsupervised parsing on the Penn Treebank.
 
-    `punctuation` tells how it is known: by `keep_tags` or `drop_tags`, by characters (no letter, no digit), or
-    not at all.
+    `punctuation` says how punctuation is recognised: by `keep_tags` or `drop_tags`, by characters (no letter, no
+    digit), or not at all.
     """
 
     punctuation: Literal["tags", "characters", "keep"] = "tags"

@@ -1,4 +1,4 @@
-"""Files that are neither plain text nor bracketed trees, told by how they begin and refused by name."""
+"""Files that are neither plain text nor bracketed trees, recognised by how they begin and refused by name."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def recognise_lines(lines: Sequence[str]) -> Format | None:
 def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
     """Return the format of text, or None for sentences and trees, and an iterator over the same lines.
 
-    No more lines are held back than it takes to know, which of sentences is one: they may come from a keyboard.
+    As few lines are held back as the decision needs, one if the text is sentences, which may come from a keyboard.
     """
     held: list[str] = []
     looked_at = comments = 0

@@ -40,8 +40,8 @@ class Inputs:
     """The sentences of several files, read as a stream; blank lines are empty sentences.
 
     With `offsets` each word has the characters that it takes, counted from 0 as in what Python's `open(file).read()`
-    returns; of CoNLL-U, in the text of the sentence; of trees there are none. `size` is how many bytes there are to
-    read, None where that is not known.
+    returns; words of CoNLL-U have those in the text of their sentence, words of trees have none. `size` is how many
+    bytes there are to read, None where that is not known.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class Inputs:
 
 
 def expanded(paths: Iterable[str]) -> list[str]:
-    """Return the files of paths: of a folder all files in it and in its folders but hidden ones, and of a pattern such
-    as `texts/*.txt` those that it matches, in the order of their names.
+    """Return the files of paths, in the order of their names: of a folder all files below it that are not hidden,
+    of a pattern such as `texts/*.txt` those that it matches.
 
     Raises InputError for a folder without files and for a pattern that matches none.
     """
@@ -175,7 +175,7 @@ def _total_size(files: Iterable[str]) -> int | None:
 
 
 def _decompressed_size(file: str) -> int:
-    """Return what gzip has written of it at the end of the file, which is enough for an estimate."""
+    """Return the size that gzip has noted at the end of the file, which is enough for an estimate."""
     try:
         with open(file, "rb") as stream:
             stream.seek(-4, os.SEEK_END)

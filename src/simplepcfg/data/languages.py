@@ -53,8 +53,8 @@ def splitter(language: str) -> Callable[[str], list[str]]:
 def split_words(sentence: str, language: str) -> list[str]:
     """Split a sentence of a language other than English into words and punctuation, which are pieces of the sentence.
 
-    Moses parts punctuation from words and keeps abbreviations and German ordinals whole; French words are parted after
-    an elision, and from pronouns after the verb. Contractions such as `du`, `zum` and `del` are one word.
+    Moses splits punctuation from words and keeps abbreviations and German ordinals whole; French words are split after
+    an elision, and pronouns from the verb before them. Contractions such as `du`, `zum` and `del` are one word.
 
         split_words("L'homme, donne-moi ça !", "fr")  # ["L'", "homme", ",", "donne", "-moi", "ça", "!"]
     """

@@ -180,7 +180,7 @@ def has_penn_tags(trees: Iterable[SpanTree]) -> bool:
 def with_word_tags(trees: Sequence[SpanTree], punctuation: str | None = None) -> list[SpanTree]:
     """Return the trees if their tags are Penn's, else with tags that tell words from punctuation.
 
-    Punctuation is what has the tag `punctuation`, if one is given, and else known by its characters.
+    Punctuation is what has the tag `punctuation`, if one is given, and otherwise recognised by its characters.
     """
     if punctuation is not None:
         marks = [[tag == punctuation for tag in tree.tags] for tree in trees]

@@ -1,4 +1,4 @@
-"""Raw text as sentences of words: where sentences end, and whether words have been parted from punctuation."""
+"""Raw text as sentences of words: where sentences end, and whether punctuation has been split from words."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def untokenized_word(words: Sequence[str]) -> str | None:
 
 
 def untokenized_remark(sentences: Iterable[Sequence[str]]) -> str | None:
-    """Return what to say of text if a third or more of its first hundred sentences look untokenised, or None."""
+    """Return a remark on text if a third or more of its first hundred sentences look untokenised, else None."""
     first = _first_filled(sentences)
     examples = [word for words in first if (word := untokenized_word(words)) is not None]
     if not examples or 3 * len(examples) < len(first):
@@ -135,7 +135,7 @@ def untokenized_remark(sentences: Iterable[Sequence[str]]) -> str | None:
 
 
 def paragraph_remark(sentences: Iterable[Sequence[str]]) -> str | None:
-    """Return what to say of lines, split by Penn's conventions, if `inner_sentence_end` finds one, or None."""
+    """Return a remark on lines, split by Penn's conventions, if `inner_sentence_end` finds one, else None."""
     example = inner_sentence_end(sentences)
     return None if example is None else f"seems to have several sentences on a line, as in `{example}`"
 

@@ -146,7 +146,7 @@ def has_dependencies(path: PathName) -> bool:
 
 
 def _first_lines_of(path: PathName) -> list[str]:
-    """Return the first lines of a file, which stay there for whoever reads it next."""
+    """Return the first lines of a file; the next reader gets them, too."""
     if fspath(path) == STDIN:
         # A stream without peek cannot be inspected before it is read, so it is taken for plain text.
         peek = getattr(sys.stdin.buffer, "peek", None)

@@ -36,8 +36,8 @@ class SpellingModel:
     where n(h, c) is how often a context h stands in the list of different words of the class and t(h, c) how many
     different characters follow it, and n(h) and t(h) are those of all classes. The empty context goes back to all of
     Unicode alike. So the P(w | c) of all strings sum to 1 for every c, and those of the words of the class to less.
-    Words are read from their end, by which most classes are told; those of a class of capitalised words without their
-    first capital.
+    Words are read from their end, which decides most classes; words of a capitalised class are read without their first
+    capital.
     """
 
     def __init__(self, counts: Mapping[str, int], vocabulary: Vocabulary, unknown_tokens: int | None = None) -> None:

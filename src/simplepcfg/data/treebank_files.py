@@ -36,7 +36,7 @@ _SENTENCE = re.compile(r"\s*<(?:S|su|seg)\b[^>]*>|</(?:S|su|seg)>\s*$", re.IGNOR
 
 @dataclass(frozen=True)
 class Source:
-    """The files of each split, None for those that no split was named for; and remarks about others."""
+    """The files of each split, with None for files that name no split, and remarks about others."""
 
     files: list[tuple[str | None, Path]]
     notes: list[str] = field(default_factory=list)

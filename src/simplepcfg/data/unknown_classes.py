@@ -1,7 +1,7 @@
 """Classes of words that are not in a vocabulary, by what they look like.
 
-`<unk:-ung>` and `<unk:cap:-ung>` are told by capitals, digits, hyphens and endings that many rare words of a training
-text have, in any language.
+`<unk:-ung>` and `<unk:cap:-ung>` are recognised by capitals, digits, hyphens and endings that many rare words of a
+training text have, in any language.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def possible_classes(word: str) -> Iterator[str]:
 
 
 def appearance(word: str) -> tuple[str, str]:
-    """Return what tells the classes of a word: its marks, each with a colon, and the longest ending in lower case."""
+    """Return what decides the classes of a word: its marks, each with a colon, and the longest ending in lower case."""
     marks = ""
     if word[:1].isupper():
         marks = "capitals:" if len(word) > 1 and word.isupper() else "cap:"
@@ -56,7 +56,7 @@ def classes_of(marks: str, ending: str) -> Iterator[str]:
 
 def learned_classes(words: Collection[str]) -> list[str]:
     """Return the classes of unknown words, in alphabetical order: those with an ending that many of the words have, and
-    those without that two or more have whose endings are rarer."""
+    those without an ending that two or more of the other words have."""
     shared = Counter(name for word in words for name in possible_classes(word) if ":-" in name)
     least = max(LEAST_TYPES, LEAST_SHARE * len(words))
     endings = {name for name, count in shared.items() if count >= least}

@@ -1,4 +1,4 @@
-"""What to say of words that a model does not know: its numbers are then those of `<unk>`."""
+"""Remarks on words that a model does not know, and scores as `<unk>`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UnknownWords:
         self._total = 0
 
     def count(self, sentences: Iterable[tuple[Sequence[str], Prepared]]) -> None:
-        """Count those of some more sentences, each given as words and in its preprocessed form."""
+        """Count the unknown words of some more sentences, each given as words and in its preprocessed form."""
         for words, item in sentences:
             self._total += len(item.kept)
             # An added <eos> is a token beyond those that are kept.

@@ -79,7 +79,7 @@ class Vocabulary:
     ) -> Vocabulary:
         """Return the vocabulary as `from_counts` does, with classes of unknown words by endings learned from them.
 
-        Words have their case, of which the classes are told; with `lowercase` the vocabulary lists them without.
+        Words keep their case, on which the classes depend; with `lowercase` the vocabulary lists them in lower case.
         """
         folded: Counter[str] = Counter()
         for word, count in counts.items():
@@ -189,7 +189,7 @@ class Vocabulary:
 
 
 def held_out_words_remark(counts: Mapping[str, int], vocabulary: Vocabulary, size: int | None) -> str | None:
-    """Return what to say if a `min_count` of 0 has left words out of a vocabulary of at most `size`, or None."""
+    """Return a remark if a `min_count` of 0 has left words out of a vocabulary of at most `size`, else None."""
     rare = [word for word, count in counts.items() if count == 1 and word not in SPECIAL_WORDS]
     left_out = sum(word not in vocabulary for word in rare)
     if not left_out or vocabulary.size == size:

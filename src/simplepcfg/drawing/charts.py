@@ -24,8 +24,8 @@ def span_chart(
 ) -> str:
     """Return an SVG picture of ``marginals[i][j]``, [n + 1, n + 1], the probability of the span (i, j).
 
-    Spans of ``tree`` have an outline. ``places`` are the words' indices in the sentence, where these are others: the
-    ones by which cells name their spans.
+    Spans of ``tree`` have an outline. ``places`` are the indices of the words in the whole sentence, if some
+    of it was dropped: cells name their spans by these.
     """
     indices = range(len(words)) if places is None else places
     n = len(words)
@@ -66,7 +66,7 @@ def surprisal_bars(
     """Return an SVG picture with a bar for each word, in nats; a word without a value, such as punctuation, has none.
 
     A tick beside a bar is the entropy before the word: what was to be expected. An infinite value has the height of
-    the largest finite one and says so. The axis goes up to ``most`` at least, so that pictures can have the same.
+    the largest finite one and says so. The axis goes up to ``most`` at least, so that several pictures can share it.
     """
     finite = [value for value in surprisals if value is not None and math.isfinite(value)]
     expected = list(entropies or [None] * len(words))

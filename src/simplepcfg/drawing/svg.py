@@ -70,7 +70,7 @@ def slanted_size(words: Sequence[str], step: float) -> tuple[float, float]:
 
 
 def title(content: str) -> str:
-    """Return the element with what is shown when the pointer rests on its parent, and read aloud for it."""
+    """Return a title, which is shown when the pointer rests on its parent element, and read aloud for it."""
     return element("title", escape(plain(content)))
 
 

@@ -27,7 +27,7 @@ def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
 
 
 def nested_words(tree: AnyTree) -> str:
-    """Return the words of a tree on one line, with brackets around those of each span of two or more but the whole."""
+    """Return the words of a tree on one line, with brackets around every span of two words or more but the whole."""
     n = len(tree.words)
     opened, closed = [0] * (n + 1), [0] * (n + 1)
     for i, j, _ in tree.spans:

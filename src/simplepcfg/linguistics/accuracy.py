@@ -109,8 +109,8 @@ def wilson_interval(correct: int, items: int) -> tuple[float, float]:
 def _mean(units: Sequence[Sequence[Accuracy]], level: str, name: str) -> Accuracy:
     """Compute the mean over units of their sets' means; the interval is about other items of the given sets.
 
-    A set's standard error is half of its own interval over the quantile. Sets of one unit may judge the same items, so
-    that a unit has the largest error of its sets.
+    A set's standard error is half the width of its interval, divided by the normal quantile. Sets of one unit may judge
+    the same items, so that a unit has the largest error of its sets.
     """
     means = [sum(item.accuracy for item in unit) / len(unit) for unit in units]
     mean = sum(means) / len(means)

@@ -8,7 +8,7 @@ Grammar, from the loosest to the tightest; parentheses may stand in place of squ
     sum        = term { ("+" | "-") term }
     term       = "(" region ";%" condition "%)" | number | "[" sum "]" | "-" term
 
-A region is a number, or `*` for all of a sentence's. Python's parser makes the tree, and nothing of it is run.
+A region is a number, or `*` for all regions of the sentence. Python's parser makes the tree; no part of it is run.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def parse_formula(text: str) -> Formula:
 
 
 def _truth(node: ast.expr, values: dict[str, float]) -> Truth:
-    """Tell whether a formula holds; TypeError for what is none."""
+    """Tell whether a formula holds; raise TypeError for anything else than a formula."""
     match node:
         case ast.List(elts=[inner]):
             return _truth(inner, values)
@@ -98,7 +98,7 @@ def _truth(node: ast.expr, values: dict[str, float]) -> Truth:
 
 
 def _sum(node: ast.expr, values: dict[str, float]) -> float:
-    """Return the value of a sum of regions and numbers; TypeError for what is none."""
+    """Return the value of a sum of regions and numbers; raise TypeError for anything else."""
     match node:
         case ast.List(elts=[inner]):
             return _sum(inner, values)

@@ -95,7 +95,7 @@ def read_item_table(path: str | PathLike[str]) -> ItemTable:
 
 
 def several_sentences_remark(table: ItemTable) -> str | None:
-    """Return what to say of a table if the rows of one sentence often seem to be several sentences, or None."""
+    """Return a remark if rows of one sentence of the table often look like several sentences, else None."""
     example = inner_sentence_end([tokenise_regions(regions).words for regions in table.texts()])
     if example is None:
         return None
@@ -118,7 +118,7 @@ def score_item_table(
 
 
 def equal_conditions_remark(table: ItemTable, scores: Sequence[RegionSurprisal]) -> str | None:
-    """Return what to say if conditions of an item are the same tokens to the model, or None."""
+    """Return a remark if conditions of an item are the same tokens to the model, else None."""
     condition = _spelled(table.columns, "condition")
     if condition is None:
         return None

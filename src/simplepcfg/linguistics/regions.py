@@ -90,7 +90,7 @@ def region_surprisals(
 
 
 def _last_region_is_dropped(model: WordModel, item: TokenisedRegions) -> bool:
-    """Tell whether the model sees no token of the last region with any, which then gets the surprisal of the end."""
+    """Tell whether the model drops all tokens of the last region, which then gets the surprisal of the end."""
     kept = model.preprocessing.apply(item.words).kept
     return bool(item.region_of) and all(item.region_of[place] != item.region_of[-1] for place in kept)
 

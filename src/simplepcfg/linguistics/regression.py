@@ -30,7 +30,7 @@ def least_squares(design: Array, outcome: Array) -> tuple[Array, float]:
 
 
 def held_out_log_likelihood(design: Array, outcome: Array, folds: NDArray[np.int64]) -> Array:
-    """log p of each outcome under the normal linear model fitted to all other folds, [rows]."""
+    """Compute log p of each outcome under the normal linear model fitted to all other folds, [rows]."""
     log_likelihoods = np.empty(len(outcome))
     for fold in np.unique(folds):
         inside = folds == fold

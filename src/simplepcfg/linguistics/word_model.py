@@ -60,14 +60,14 @@ class WordModel(WordReader, Protocol):
         """What tables call it."""
 
     def score(self, sentences: Sequence[Words], /) -> list[float]:
-        """log p (nats) of each sentence, its end included."""
+        """Return log p (nats) of each sentence, its end included."""
 
     def surprisal(
         self, sentences: Sequence[Words], /, *, ends: bool = True, entropies: bool = False
     ) -> Sequence[Sequence[WordSurprisal]]:
         """Return, for each sentence, a record a word, then one for an `<eos>` that was added, then one for its end.
 
-        With `ends=False` nobody needs the records after the words, and they may be left out. Entropies are None unless
+        With `ends=False` the records after the words may be left out. Entropies are None unless
         they are asked for.
         """
 
@@ -110,7 +110,7 @@ def with_depths(
 
 
 def entropy_reductions(entropies: Sequence[float | None]) -> list[float | None]:
-    """Return by how much each entropy is larger than the next one that there is, or 0; None where one is missing."""
+    """Return how far entropy falls from each to the next one that is not None, or 0; None where one is missing."""
     reductions: list[float | None] = []
     after: float | None = None
     for entropy in reversed(entropies):

@@ -29,14 +29,14 @@ def word_lengths(words: Sequence[str]) -> Array:
 
 
 def log_frequencies(words: Sequence[str], counts: Counter[str]) -> Array:
-    """log2 of each word's share of a text, one added to its count; of a word of several tokens, the rarest one's."""
+    """Return log2 of each word's share of a text, one added to its count; a word of several tokens has its rarest's."""
     total = sum(counts.values()) + 1
     frequencies = {word: math.log2((_rarest(word, counts) + 1) / total) for word in set(words)}
     return np.array([frequencies[word] for word in words])
 
 
 def _rarest(word: str, counts: Counter[str]) -> int:
-    """Return the count of a word's rarest token, of `Mr.` that of its more frequent form."""
+    """Return the count of a word's rarest token; of `mr` and `mr.` the larger one counts."""
     written = word.lower()
     return min(
         (max(counts[token], counts[f"{token}."] * (f"{token}." in written)) for token in plain_tokens(word)), default=0

@@ -39,7 +39,7 @@ class Measured:
 def measure(runs: Mapping[str, Run], trees: Sequence[SpanTree], source: str, remark: Callable[[str], None]) -> Measured:
     """Evaluate every run; one without trees (a hidden Markov model) has a perplexity alone.
 
-    `remark` is told of these.
+    `remark` is called with a line about such a run.
     """
     measured: dict[str, MeasuredRun] = {}
     reports: dict[str, EvaluationReport] = {}

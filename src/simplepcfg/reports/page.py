@@ -96,7 +96,7 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """Its address on the page."""
+        """Return the name by which links on the page reach the section."""
         return re.sub(r"\W+", "-", self.title.lower())
 
 

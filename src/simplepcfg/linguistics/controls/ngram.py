@@ -81,7 +81,7 @@ class NgramModel:
         return len(self.levels)
 
     def log_probability(self, word: int, context: Ngram) -> float:
-        """log p of a word's id, or of STOP, after a context, of which the last `order` − 1 words count."""
+        """Return log p of a word's id, or of STOP, after a context, of which the last `order` − 1 words count."""
         line = self._codes([*self._known(context), word])
         if word == START:
             raise InputError(f"{self.name}: {START}, the start of a sentence, has no probability")
@@ -106,7 +106,7 @@ class NgramModel:
         return probabilities
 
     def score(self, sentences: Sequence[Words]) -> list[float]:
-        """log p (nats) of each sentence, its end and the spellings of unknown words included."""
+        """Return log p (nats) of each sentence, its end and the spellings of unknown words included."""
         tokens = [self.preprocessing.apply(words).tokens for words in sentences]
         return [
             log_p + sum(spelling_log_probability(self.spelling, self.vocabulary, token) for token in sentence)
@@ -114,7 +114,7 @@ class NgramModel:
         ]
 
     def token_log_probabilities(self, sentences: Sequence[Words]) -> list[float]:
-        """log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
+        """Return log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
         return [float(values.sum()) for values in self._values(sentences)]
 
     def surprisal(
@@ -229,5 +229,5 @@ def _entries(table: Floats, indices: Ints, otherwise: Floats | float) -> Floats:
 
 
 def _one_before(indices: Ints, depths: Ints) -> Ints:
-    """Return what stands one place before, or NONE at the beginning of a line."""
+    """Return the value one place before each, or NONE at the beginning of a line."""
     return np.where(depths == 0, NONE, np.roll(indices, 1))
