@@ -112,7 +112,8 @@ def _example() -> tuple[torch.Tensor, ...]:
 
 def _described(device: torch.device) -> str:
     if device.type == "cpu":
-        return f"cpu, {platform.processor() or platform.machine()}, AVX level {torch.backends.cpu.get_cpu_capability()}"
+        processor = platform.processor() or platform.machine()
+        return f"cpu, {processor}, instructions {torch.backends.cpu.get_cpu_capability()}"
     gpu = torch.cuda.get_device_properties(device)
     return f"{device}, {gpu.name}, {gpu.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
 
