@@ -95,7 +95,7 @@ def test_members_and_student_by_default(
     student = [] if given is None else ["--student", given]
     result = call("distil", *student, "--train", text_file, "--valid", text_file, "--out", "x")
     assert "that is all" in result.err
-    assert (asked["configs"], asked["seeds"]) == (MEMBERS[kind], 4)
+    assert (asked["configs"], asked["seeds"]) == (MEMBERS[kind], 3)
     assert isinstance(asked["student"], RunConfig)
     assert asked["student"].name == (given or STUDENT[kind])
 

@@ -54,7 +54,7 @@ def test_no_such_folder(call: Call, tmp_path: Path) -> None:
     [
         (500, False, "demo"),
         (6_000, False, "sn-pcfg-128"),
-        (40_000, False, "sn-pcfg-128-biased"),
+        (40_000, False, "rank-pcfg-128"),
         (40_000, True, "sn-pcfg-small-lm"),
     ],
 )
@@ -72,7 +72,7 @@ def test_time_grows_with_the_work() -> None:
     note = time_note(large, [20] * 40_000, 10_000, CPU)
     assert note is not None
     assert "hours" in note
-    assert "quicker here: simplepcfg train sn-pcfg-128-biased" in note
+    assert "quicker here: simplepcfg train rank-pcfg-128" in note
     assert estimated_seconds(load_config("c-pcfg"), [10], 100, CPU) is None
     assert estimated_seconds(small, [10], 100, torch.device("cuda")) is None
 

@@ -10,7 +10,7 @@ from simplepcfg.runs.config.files import load_config
 SMALL = ["model.nonterminals=3", "model.preterminals=6", "model.embedding=4"]
 
 
-@pytest.mark.parametrize("name", ["sn-pcfg-small", "sn-pcfg-128-biased", "sc-pcfg", "n-pcfg", "c-pcfg"])
+@pytest.mark.parametrize("name", ["sn-pcfg-small", "rank-pcfg-128", "sc-pcfg", "n-pcfg", "c-pcfg"])
 def test_the_same_shapes(name: str) -> None:
     config = load_config(name, SMALL).model
     with without_memory():

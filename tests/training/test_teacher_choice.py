@@ -45,6 +45,15 @@ def test_single_members_are_kept() -> None:
     assert not teacher_choice._of_two_minds("a", "b", ["a", "b"], values, range(2))
 
 
+def test_failed_members_are_left_out() -> None:
+    names = ["best", "best", "other", "other"]
+    values = table(0.8, 0.4, 0.6)
+    values[:2, 3] = values[3, :2] = torch.tensor([0.6, 0.4])  # 0.5 on the average
+    assert teacher_choice._agreeing("best", names, values, [0, 1, 2, 3]) == [0, 1, 2]
+    assert teacher_choice._agreeing("best", names, values, [0, 3]) == [0, 3]
+    assert teacher_choice._agreeing("other", names, values, [1, 3]) == [3]
+
+
 def test_which_members_are_kept() -> None:
     names, likelihoods = ["a", "a", "a", "b"], [-1.0, -3.0, -2.0, -1.0]
     for keep, places in {1: [0, 3], 2: [0, 2, 3], 9: [0, 1, 2, 3]}.items():

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 TaughtBy = Literal["others", "all"]
 SUMMARY = "Train several grammars, and one that learns from them."
-# What gave the best trees, by type of device: members of two families, and the student.
-MEMBERS = {"cuda": ("sn-pcfg-1024", "rank-pcfg-biased"), "cpu": ("sn-pcfg-128", "rank-pcfg-64")}
+# What gave the best trees, by type of device: members of several families, and the student.
+MEMBERS = {"cuda": ("sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"), "cpu": ("sn-pcfg-128", "rank-pcfg-64")}
 STUDENT = {"cuda": "sn-pcfg", "cpu": "sn-pcfg-128"}
 
 
@@ -33,7 +33,7 @@ class DistilRequest:
     configs: list[str] | None = arg(
         "CONFIG",
         "TOML files or built-in names, of the members; as NAME:SEEDS,KEY=VALUE,… with another number of seeds and "
-        f"keys of its own. By default {' and '.join(MEMBERS['cuda'])}, with {STUDENT['cuda']} as the student; on "
+        f"keys of its own. By default {', '.join(MEMBERS['cuda'])}, with {STUDENT['cuda']} as the student; on "
         f"a CPU {' and '.join(MEMBERS['cpu'])}, with {STUDENT['cpu']}.",
         None,
     )
@@ -43,7 +43,7 @@ class DistilRequest:
         "CONFIG",
         "Configuration of the student, also NAME,KEY=VALUE,…; by default that of the first members.",
     )
-    seeds: int = opt("--seeds", "K", "Members of each configuration.", 4, min=1)
+    seeds: int = opt("--seeds", "K", "Members of each configuration.", 3, min=1)
     keep: int = opt("--keep", "K", "Members of each configuration that teach.", 2, min=1)
     generations: int = opt(
         "--generations", "K", "Members are trained again as students of those before, at most so often.", 1, min=1
@@ -63,8 +63,8 @@ def command(request: DistilRequest) -> None:
     """Train K seeds of each configuration, then one grammar that learns from the span marginals of the best of them.
 
     Members are in DIR/members/CONFIG/seed-0, …, the student in DIR/student: ordinary runs. The command can be stopped
-    at any point, and the same command goes on. A configuration whose grammars agree with each other, but not with the
-    likeliest ones, does not teach (DIR/members/teachers.json). With --test, DIR/table.md and DIR/scores.json say what
+    at any point, and the same command goes on. Members whose trees differ too much from those of the likeliest
+    configuration do not teach (DIR/members/teachers.json). With --test, DIR/table.md and DIR/scores.json say what
     the members, the teachers among them together, and the student are worth beside right-branching trees.
 
     \b

@@ -16,12 +16,12 @@ from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
 
 FEW_SENTENCES = 2_000  # below this no grammar of hundreds of symbols finds more than chance in a text
-# Fewer want ten epochs of sn-pcfg-128, more have enough with two of sn-pcfg-128-biased (docs/trees.md).
+# Fewer want ten epochs of sn-pcfg-128, more have better trees after three of rank-pcfg-128 (docs/trees.md).
 MANY_SENTENCES = 20_000
 LONG = 12 * 3600  # seconds, after which something quicker is named
 LARGE_GPU = 20 * 2**30  # bytes; a grammar of 4096 nonterminals trains in less
 # What a step takes beside its matrix products (softmaxes, the optimiser, Python), as a factor: CPU seconds of an epoch
-# over those of its products were 1.6 with `sn-pcfg-small` and 1.8 with `sn-pcfg-128-biased`.
+# over those of its products were 1.6 with `sn-pcfg-small` and 1.8 with 128 nonterminals and 256 preterminals.
 BESIDE_PRODUCTS = 1.8
 # What a step takes however small the model is: launching the operations of a step, and those of each width of span, and
 # the sums over split points, for each nonterminal at each. Seconds, fitted on one ARM core to 11 sizes (16 to
@@ -53,7 +53,7 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
         if memory >= LARGE_GPU:
             return Recommendation("sn-pcfg-4096" if language_model else "sn-pcfg", "a GPU with room for 4096 symbols")
         return Recommendation("sn-pcfg-small", "a GPU with little memory")
-    name = "sn-pcfg-128-biased" if sentences >= MANY_SENTENCES else "sn-pcfg-128"
+    name = "rank-pcfg-128" if sentences >= MANY_SENTENCES else "sn-pcfg-128"
     return Recommendation("sn-pcfg-small-lm" if language_model else name, "no GPU: 128 nonterminals")
 
 
