@@ -56,14 +56,18 @@ CURRENT_SYSTEMS = {
     *("sn-pcfg, branching bonus 0.4, separators", "sn-pcfg-1024, branching bonus 0.4, separators"),
     "sn-pcfg, student of two each of sn-pcfg-1024 and tn-pcfg-biased",
     "sn-pcfg, student of two each of sn-pcfg-1024 and rank-pcfg-biased, branching bonus 0.4, separators throughout",
-    "sn-pcfg, student of two each of sn-pcfg-1024, rank-pcfg-biased and tn-pcfg-biased, branching bonus 0.4, "
-    "separators throughout",
+    (
+        "sn-pcfg, student of two each of sn-pcfg-1024, rank-pcfg-biased and tn-pcfg-biased, branching bonus 0.4, "
+        "separators throughout"
+    ),
     "sn-pcfg-1024, student of two sn-pcfg-1024, branching bonus 0.4",
     *("sn-pcfg-128", "rank-pcfg-64", "two each of sn-pcfg-128 and rank-pcfg-64, geometric mean"),
     "sn-pcfg-128, student of two each of sn-pcfg-128 and rank-pcfg-64",
     "rank-pcfg-128, branching bonus 0.4, separators",
-    "sn-pcfg-128 with 256 symbols, student of two each of sn-pcfg-128 and rank-pcfg-128, four epochs, "
-    "separators throughout",
+    (
+        "sn-pcfg-128 with 256 symbols, student of two each of sn-pcfg-128 and rank-pcfg-128, four epochs, "
+        "separators throughout"
+    ),
 }
 TREES_APART = ("trees", "system", "seed", "nonterminals", "training_text", "machine")
 FOLD_SEEDS = {
