@@ -21,7 +21,6 @@ Ngram = tuple[int, ...]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 START, STOP = -1, -2  # ids of the start, which is never predicted, and of the end of a sentence
-RESERVED = {START: "<s>", STOP: "</s>"}  # what files call the two
 NONE = -1  # in place of the index of an n-gram that the model does not have
 ROUNDING = 1e-9  # how far log p of something certain may be above 0
 SENTENCES_AT_ONCE = 1 << 14
@@ -79,13 +78,6 @@ class NgramModel:
     def order(self) -> int:
         """The length of the longest n-grams."""
         return len(self.levels)
-
-    def log_probability(self, word: int, context: Ngram) -> float:
-        """Return log p of a word's id, or of STOP, after a context, of which the last `order` − 1 words count."""
-        line = self._codes([*self._known(context), word])
-        if word == START:
-            raise InputError(f"{self.name}: {START}, the start of a sentence, has no probability")
-        return float(self._line_values(line, np.arange(len(line)))[-1])
 
     def next_words(self, context: Ngram) -> Floats:
         """Return the probabilities of all words by id and, at the id of padding, of the end; they sum to 1."""
@@ -151,10 +143,10 @@ class NgramModel:
     def _codes(self, ids: Sequence[int]) -> Ints:
         """Return the codes of ids, of START and of STOP (see ``Level``). Raises InputError for any other number."""
         size = len(self.vocabulary)
-        for number in ids:
-            if number not in RESERVED and not PAD_ID < number < size:
-                raise InputError(f"{self.name}: {number} is not the id of a word; take 1 to {size - 1}, START or STOP")
         marks = {START: size, STOP: PAD_ID}
+        for number in ids:
+            if number not in marks and not PAD_ID < number < size:
+                raise InputError(f"{self.name}: {number} is not the id of a word; take 1 to {size - 1}, START or STOP")
         return np.array([marks.get(number, number) for number in ids], dtype=np.int64)
 
     def _line_values(self, codes: Ints, depths: Ints) -> Floats:

@@ -26,7 +26,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.linguistics.controls.ngram import RESERVED, Floats, Ints, Level, NgramModel, lines_of
+from simplepcfg.linguistics.controls.ngram import Floats, Ints, Level, NgramModel, lines_of
 from simplepcfg.progress import stage
 
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too small to estimate them
@@ -88,9 +88,6 @@ def train_ngram(
     """
     if not 1 <= order <= MOST_ORDER:
         raise InputError(f"order = {order}; take 1 to {MOST_ORDER}, usually 3")
-    for mark in RESERVED.values():
-        if mark in vocabulary:
-            raise InputError(f"the vocabulary has the word {mark}, which n-gram models keep for themselves; replace it")
     contents = (tokens[:-1] if tokens and tokens[-1] == EOS else tokens for tokens in sentences)
     text = EncodedText.of(vocabulary.encode(tokens) for tokens in contents if tokens)
     if not len(text):
