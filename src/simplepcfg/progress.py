@@ -1,4 +1,4 @@
-"""Stages of a long computation, told to whoever listens; without a listener nothing is told."""
+"""Stages of a long computation, of which a listener is told, if there is one."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 @cache
 def _command(name: str | None) -> Any:
     """Build the command line with one subcommand, or with all, which takes longer than most of what is called."""
-    # Of click, of which newer typers carry a copy of their own.
+    # The type is click's, of which newer versions of typer carry a copy.
     return typer.main.get_command(app_of(EVERY if name is None else (name,)))
 
 

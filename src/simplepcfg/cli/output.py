@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from simplepcfg.data.inputs import Offsets
 
-# A table that is not drawn on a terminal is neither folded nor cut: whoever reads it has no width.
+# A table that is not drawn on a terminal is neither folded nor cut, since a file has no width.
 FILE_WIDTH = 1_000_000
 STANDARD_OUTPUT = "standard output"
 

@@ -122,7 +122,7 @@ class BracketsRequest(TreebankRequest):
 @shows_progress
 @takes(RangesRequest)
 def ptb(request: RangesRequest) -> None:
-    """The Penn Treebank's Wall Street Journal, from files such as wsj_0201.mrg.
+    """Prepare the Penn Treebank's Wall Street Journal, from files such as wsj_0201.mrg.
 
     \b
     Example:
@@ -139,7 +139,7 @@ def ptb(request: RangesRequest) -> None:
 @shows_progress
 @takes(RangesRequest)
 def ctb(request: RangesRequest) -> None:
-    """The Chinese Treebank, from files such as chtb_001.fid; leaves tagged PU are punctuation.
+    """Prepare the Chinese Treebank, from files such as chtb_001.fid; leaves tagged PU are punctuation.
 
     \b
     Example:
@@ -157,7 +157,7 @@ def ctb(request: RangesRequest) -> None:
 @shows_progress
 @takes(SpmrlRequest)
 def spmrl(request: SpmrlRequest) -> None:
-    """A treebank of the SPMRL shared task, from files such as train.French.gold.ptb.
+    """Prepare a treebank of the SPMRL shared task, from files such as train.French.gold.ptb.
 
     Other languages than French and German need their punctuation tags, by --drop-tags.
 
@@ -181,7 +181,7 @@ def spmrl(request: SpmrlRequest) -> None:
 @shows_progress
 @takes(BracketsRequest)
 def brackets(request: BracketsRequest) -> None:
-    """Bracketed trees; train, dev (valid) or test in the name of a file or folder says the split.
+    """Prepare bracketed trees; train, dev (valid) or test in the name of a file or folder says the split.
 
     Leaves with one of the 36 Penn word tags stay, unless other tags are given.
 

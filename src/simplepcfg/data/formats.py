@@ -47,7 +47,7 @@ _BEGINNINGS = (
 # head, a number or _. A line of text or of a table with ten columns that has something else there is no such word.
 _CONLLU_WORD = re.compile(r"\d+(?:[-.]\d+)?(?:\t[^\t]*){5}\t(?:\d+|_)(?:\t[^\t]*){3}")
 _CONLLU_COMMENT = re.compile(r"#\s*(?:[\w.:\[\]-]+\s*=|(?:newdoc|newpar)\b)")
-# The tag that begins a page, or a line that is one tag of a document; <unk> and <s>, which text has too, are none.
+# The tag that begins a page, or a line that is one tag of a document, but not <unk> and <s>, which text has, too.
 _XML_START = re.compile(
     r"<\?xml\b|<!doctype\b|<(?:html|svg|tei)\b[^<>]*>|<(?:corpus|treebank|text|doc|document|body)\b[^<>]*>$",
     re.IGNORECASE,

@@ -14,8 +14,8 @@ from simplepcfg.data.preprocessing import is_separator
 def separator_places(words: Sequence[str], kept: Sequence[int]) -> list[int]:
     """Return the places between the kept words where a separator was dropped.
 
-    Place k is before kept word k; ends of sentences are none. Separators are commas, full stops, brackets, quotation
-    marks and the like, not hyphens or signs such as %.
+    Place k is before kept word k; the ends of the sentence are not listed. Separators are commas, full stops,
+    brackets, quotation marks and the like, not hyphens or signs such as %.
 
     >>> separator_places(["well", ",", "he", "left", "."], [0, 2, 3])
     [1]

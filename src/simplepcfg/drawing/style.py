@@ -1,6 +1,6 @@
 """Colours of all pictures, for light and dark surroundings, and the rules that give them to classes."""
 
-# Of each colour the one for light surroundings and the one for dark ones.
+# Each colour for light and for dark surroundings.
 COLOURS = {
     "ink": ("#1c2128", "#e6edf3"),
     "muted": ("#57606a", "#a8b1bd"),

@@ -120,7 +120,7 @@ def _vocabularies(columns: Sequence[Column]) -> set[str]:
 
 
 def require_column(baseline: str, names: Sequence[str]) -> None:
-    """Raise InputError if `baseline` is none of the names or the only one."""
+    """Raise InputError if `baseline` is not among the names, or the only one."""
     if baseline not in names:
         raise InputError(f"comparison with {baseline}: no column has this name; take one of {', '.join(names)}")
     if len(names) < 2:

@@ -40,7 +40,7 @@ def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, labels
 
 
 def check_decoder(decode: str) -> None:
-    """Raise InputError if `decode` is none of ``DECODERS``."""
+    """Raise InputError if `decode` is not in ``DECODERS``."""
     if decode not in DECODERS:
         raise InputError(f"decode = {decode!r}; take one of {', '.join(DECODERS)}")
 

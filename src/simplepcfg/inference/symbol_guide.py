@@ -64,7 +64,7 @@ class SymbolGuide:
         limit = {"NT": nonterminals, "T": preterminals}[match[1]] if match else 0
         if not match or int(match[2]) >= limit:
             raise InputError(
-                f"symbol {symbol!r} is none of this grammar; take one of NT-0 to NT-{nonterminals - 1} or T-0 to "
+                f"symbol {symbol!r} is not in this grammar; take one of NT-0 to NT-{nonterminals - 1} or T-0 to "
                 f"T-{preterminals - 1}"
             )
         index = int(match[2])

@@ -127,8 +127,8 @@ def words_of_item(text: str) -> list[str]:
 def with_known_marks(model: WordReader, words: Words) -> list[str]:
     """Write brackets, quotation marks, dashes and dots as the model's text mostly has them, such as `-LRB-` for `(`.
 
-    That is the spelling with the lowest id, as vocabularies begin with frequent words. Of straight quotation marks
-    every second one of a sentence ends a quotation.
+    That is the spelling with the lowest id, as vocabularies begin with frequent words. Every
+    second straight quotation mark of a sentence ends a quotation.
     """
     if _MARKS.isdisjoint(words):
         return list(words)

@@ -76,7 +76,7 @@ class RunFolder:
         return self.path / "normaliser.safetensors"
 
     def read_normaliser(self, checksum: str) -> torch.Tensor | None:
-        """Read the log-normaliser of the weights with this checksum; None if there is none of them."""
+        """Read the log-normaliser of the weights with this checksum; None if there is none for them."""
         if not self.normaliser.exists():
             return None
         tensors, record = read_tensor_file(self.normaliser)
