@@ -1,7 +1,7 @@
 """Attacks on everything that reads or writes files, and on every answer; prints one table of what came of them.
 
     python tests/attack.py                                        # some minutes on one core
-    python tests/attack.py --flips 1000 --kills 100 --inputs 100000 --grammars 10000   # a night
+    python tests/attack.py --kills 100 --inputs 100000 --grammars 10000   # a night
     python tests/attack.py --only fuzzing --inputs 20000 --seed 7
 
 Everything is drawn from --seed, and a finding says how to repeat it. Exit code 1 if anything was found.
@@ -21,18 +21,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 
-from attacks import damage, differential, file_systems, fuzzing, kills
+from attacks import differential, file_systems, fuzzing, kills
 from attacks.outcomes import Outcome, table
 from fast_interpreter import speed_up
 from tiny_runs import make_tiny_run
 
-GROUPS = ("damage", "kills", "disks", "fuzzing", "differential")
+GROUPS = ("kills", "disks", "fuzzing", "differential")
 
 
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--flips", type=int, default=20, help="damages of each file of a run")
     parser.add_argument(
         "--kills",
         type=int,
@@ -63,12 +62,6 @@ def main() -> int:
             print(f"{group}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(outcomes))
     return 1 if any(outcome.findings for outcome in outcomes) else 0
-
-
-def _damage(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
-    setting = file_systems.Setting(folder)
-    run = setting.whole.path
-    return [*damage.damage_files(run, folder, asked.flips, asked.seed), *damage.truncate_last_kilobyte(run, folder)]
 
 
 def _kills(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
@@ -106,7 +99,6 @@ def _seconds(asked: argparse.Namespace) -> float | None:
 
 
 ATTACKS: dict[str, Callable[[argparse.Namespace, Path], list[Outcome]]] = {
-    "damage": _damage,
     "kills": _kills,
     "disks": _disks,
     "fuzzing": _fuzzing,

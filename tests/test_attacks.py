@@ -14,15 +14,6 @@ def survived(outcomes: list) -> None:
 
 
 @pytest.mark.slow
-def test_damage(tmp_path: Path) -> None:
-    from attacks.damage import damage_files, truncate_last_kilobyte
-    from attacks.file_systems import Setting
-
-    run = Setting(tmp_path).whole.path
-    survived([*damage_files(run, tmp_path, 10), *truncate_last_kilobyte(run, tmp_path)])
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ["prepare", "reproduce"])
 def test_kills(tmp_path: Path, what: str) -> None:
     from attacks.kills import kill_others

@@ -38,6 +38,7 @@ OTHERS = {
     "XML": [
         b'<?xml version="1.0"?>\n<corpus>',
         b"\n<!DOCTYPE html>\n",
+        b"<html><p>the dog</p></html>",
         b'<TEI xmlns="x">\n',
         b"<svg>\n",
         b"<DOC>\n<S ID=1>\n",
