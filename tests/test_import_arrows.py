@@ -13,7 +13,7 @@ PACKAGE = "simplepcfg"
 SOURCE = Path(simplepcfg.__file__).parent
 
 # What each part may import beside itself: every part of the package is named, a new one must be added here.
-FLOORS = {
+LAYERS = {
     "errors",
     "files",
     "progress",
@@ -42,17 +42,17 @@ ALLOWED: dict[str, set[str]] = {
     "configs": set(),
     "grammars": {"errors", "ops"},
     "models": {"errors", "ops", "grammars"},
-    "runs": FLOORS - {"drawing", "evaluation"},
-    "evaluation": FLOORS - {"drawing"},
-    "linguistics": FLOORS - {"drawing"},
+    "runs": LAYERS - {"drawing", "evaluation"},
+    "evaluation": LAYERS - {"drawing"},
+    "linguistics": LAYERS - {"drawing"},
     # Neighbours: neither imports the other.
-    "training": FLOORS,
-    "inference": FLOORS | {"linguistics"},
+    "training": LAYERS,
+    "inference": LAYERS | {"linguistics"},
     # `fit`: trains and loads.
     "fitting": {"errors", "data", "runs", "training", "inference"},
-    "reports": FLOORS | {"inference"},
-    "serving": FLOORS | {"inference"},
-    "plans": FLOORS | {"training", "inference"},
+    "reports": LAYERS | {"inference"},
+    "serving": LAYERS | {"inference"},
+    "plans": LAYERS | {"training", "inference"},
 }
 TOP = {"cli", "__main__"}
 # The folders of ops in the order of their imports: each may import those before it and the files at the root of ops,

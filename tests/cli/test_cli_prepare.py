@@ -179,7 +179,7 @@ def test_the_next_command_is_quoted(call: Call, tmp_path: Path) -> None:
     result = call("prepare", "brackets", tmp_path / "train.trees", "--out", out)
     assert result.code == 0
     assert f"next: simplepcfg train demo --train '{out}/train.txt' --set data.lowercase=false" in result.err
-    assert "for 1 sentence on this machine: demo (1 sentence of training text: expect a toy" in result.err
+    assert "for 1 sentence on this machine: demo (few sentences make a toy" in result.err
 
 
 @pytest.mark.parametrize("config", ["sn-pcfg-4096", "sn-pcfg-small-lm"])

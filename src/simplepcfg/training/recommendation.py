@@ -10,7 +10,6 @@ from functools import cache
 
 import torch
 
-from simplepcfg.errors import counted
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
@@ -47,7 +46,7 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
     """Return the configuration for so many training sentences on this machine, for trees or for perplexity."""
     chosen = resolve_device(device)
     if sentences < FEW_SENTENCES:
-        return Recommendation("demo", f"{counted(sentences, 'sentence')} of training text: expect a toy, or give more")
+        return Recommendation("demo", "few sentences make a toy; give more")
     if chosen.type == "cuda":
         memory = torch.cuda.get_device_properties(chosen).total_memory
         if memory >= LARGE_GPU:
