@@ -1,4 +1,4 @@
-"""Prefixes and samples of an ordinary PCFG as textbooks write them: the references of `simplepcfg.ops.dense`.
+"""Samples of an ordinary PCFG as textbooks write them: the references of `simplepcfg.ops.dense`.
 
 All in float64, one sentence, span and split at a time.
 """
@@ -37,30 +37,6 @@ def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> L
         return i + 1 + chosen, left, draw(weights[chosen][left], three[2])
 
     return sample_top_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)
-
-
-def naive_dense_prefix(log_emissions: Tensor, root: Tensor, rules: Tensor) -> Tensor:
-    """Compute log P(a sentence begins with w_0 … w_{m−1}) of one sentence [n, P], m = 0 … n: [n + 1].
-
-    p(i)[A], that A generates a string that starts with w_i … w_{m−1}, is C · (what its left child and the rest give).
-    """
-    n, states = log_emissions.shape[0], root.shape[0]
-    emit, root, rules = log_emissions.double().exp(), root.double(), rules.double()
-    marginal, beta = rules.sum(-1), _inside(emit, rules, None)
-    corners = torch.linalg.inv(torch.eye(states, dtype=torch.float64) - marginal[:, :states])
-    log_prefix = [torch.zeros((), dtype=torch.float64)]
-    for m in range(1, n + 1):
-        # Probabilities of each symbol as a right child that starts at j; only preterminals have the last word alone.
-        begins = {m - 1: torch.cat([torch.zeros_like(root), emit[m - 1]])}
-        for i in range(m - 1, -1, -1):
-            first = marginal[:, states:] @ emit[i] if i == m - 1 else torch.zeros_like(root)
-            for j in range(i + 1, m):
-                block = rules[:, _symbols(states, i, j)]
-                first = first + torch.einsum("abc,b,c->a", block, beta[i, j], begins[j])
-            begins.setdefault(i, torch.zeros_like(begins[m - 1]))
-            begins[i][:states] = corners @ first
-        log_prefix.append((root @ begins[0][:states]).log())
-    return torch.stack(log_prefix)
 
 
 def _sentence(arguments: DenseArguments, b: int) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
