@@ -17,7 +17,9 @@ PaperTableName = Literal["lm", "parsing", "multilingual"]
 
 def command(
     table: PaperTableName = arg(None, "Which of the paper's tables."),
-    data: Path = opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it.", ...),
+    data: Path = opt(
+        "--data", "DIR", "Folder of training, validation and test files; multilingual: one a language.", ...
+    ),
     rows: list[str] | None = opt("--rows", "A,B", "Only these rows."),
     seeds: int = opt("--seeds", "N", "Runs a row, of seeds 1 to N.", 4, min=1),
     out: Path | None = opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]"),
