@@ -137,7 +137,6 @@ def command_lines() -> st.SearchStrategy[str]:
         ),
         *(
             "--with",
-            "--importance",
             "--ensemble",
             "--predictions",
             "--device",

@@ -1,7 +1,6 @@
-"""Commands on compound and rank runs: what they answer, what they refuse in one line, and importance sampling."""
+"""Commands on compound and rank runs: what they answer and what they refuse in one line."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -24,33 +23,11 @@ def rank_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_run(tmp_path_factory.mktemp("rank") / "run", *RANK)
 
 
-def test_importance_samples_stand_beside_the_bound(call: Call, compound_run: Path, trees_file: Path) -> None:
-    found = [json.loads(call("evaluate", compound_run, trees_file, "--importance", 4, "--json", "-").out) for _ in "12"]
-    assert found[0] == found[1]
-    (report,) = found[0]
-    assert report["likelihood"] == "ELBO at the posterior mean"
-    assert report["importance_samples"] == 4
-    assert report["importance_perplexity"] == pytest.approx(
-        math.exp(-report["importance_log_likelihood_nats"] / report["perplexity_tokens"])
-    )
-    table = call("evaluate", compound_run, trees_file, "--importance", 4).out
-    assert "perplexity by 4 samples of z" in table
-    assert "posterior mean" in table
-
-
 def test_exact_runs_beside_compound_ones(call: Call, compound_run: Path, tiny_run: Path, text_file: Path) -> None:
-    result = call("evaluate", tiny_run, compound_run, text_file, "--importance", 2, "--json", "-")
-    exact, compound = json.loads(result.out)
+    exact, compound = json.loads(call("evaluate", tiny_run, compound_run, text_file, "--json", "-").out)
     assert exact["likelihood"] == "exact"
-    assert exact["importance_perplexity"] is None
-    assert compound["importance_perplexity"] > 0
-
-
-def test_importance_without_a_compound_run_is_refused(call: Call, tiny_run: Path, text_file: Path) -> None:
-    result = call("evaluate", tiny_run, text_file, "--importance", 2)
-    assert result.code == 2
-    assert "no compound run" in result.err
-    assert "Traceback" not in result.err
+    assert compound["likelihood"] == "ELBO at the posterior mean"
+    assert "posterior mean" in call("evaluate", compound_run, text_file).out
 
 
 def test_random_trees_come_from_each_sentence_s_own_rules(compound_run: Path) -> None:

@@ -33,9 +33,6 @@ class EvaluateRequest:
     ensemble: bool = flag("--ensemble", "Also evaluate the runs together, as one parser.")
     labels: bool = flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
     write_labels: str | None = written("--write-labels", "Write what symbols stand for in FILE, as RUN/labels.json.")
-    importance: int = opt(
-        "--importance", "K", "Compound runs: also estimate log p by K samples of each sentence's vector.", 0, min=0
-    )
     interval: bool = flag("--interval", "Also 95 % intervals by a bootstrap over sentences.")
     compare: str | None = opt("--compare", "NAME", "Also p-values of the differences from this column.")
     output: Format = flag("--format", "What is printed.", "table")
@@ -130,7 +127,6 @@ def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column
         predictions=predictions,
         together=request.ensemble,
         decode=request.decode,
-        importance=request.importance,
         labels=request.labels,
         raw=request.raw,
         device=request.device,

@@ -104,18 +104,10 @@ def _label_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
 def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     conventions = {report.perplexity.convention for report in every if report.perplexity}
     counted = f" ({', '.join(sorted(conventions))})" if conventions else ""
-    drawn = sorted({report.importance_samples for report in every if report.importance_samples})
     spelled = {
         "perplexity per token, unknown words spelled": "open_vocabulary.perplexity",
         "perplexity per character": "open_vocabulary.character_perplexity",
     }
-
-    def importance(samples: int) -> Number:
-        def of(report: EvaluationReport) -> float | None:
-            wanted = report.importance if report.importance_samples == samples else None
-            return wanted.perplexity if wanted else None
-
-        return of
 
     return [
         ("perplexity per token", _numbers(columns, "perplexity.perplexity", 2)),
@@ -124,7 +116,6 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
         ("<unk> (% of words)", _numbers(columns, "vocabulary.unknown_share", 2, factor=100)),
         *_rows(columns, spelled, 2),
         ("of log p as", [_inexact(column) for column in columns]),
-        *((f"perplexity by {samples} samples of z", _numbers(columns, importance(samples), 2)) for samples in drawn),
         ("log-likelihood (nats)", _numbers(columns, "perplexity.log_likelihood")),
         ("sentences of probability 0", _counts(columns, "perplexity.impossible", zero=False)),
         ("one-word sentences left out", _counts(columns, "perplexity.skipped_one_word", zero=False)),

@@ -35,9 +35,6 @@ JSON = {
     "open_perplexity": "open_vocabulary.perplexity",
     "character_perplexity": "open_vocabulary.character_perplexity",
     "characters": "open_vocabulary.characters",
-    "importance_samples": "importance_samples",
-    "importance_log_likelihood_nats": "importance.log_likelihood",
-    "importance_perplexity": "importance.perplexity",
 }
 Part = Any  # of a report: a number, a text or None
 
@@ -113,8 +110,6 @@ class EvaluationReport:
     f1: F1Report | None = None
     perplexity: PerplexityReport | None = None
     likelihood: str | None = None  # what the perplexity is of: "exact", or POSTERIOR_MEAN
-    importance: PerplexityReport | None = None  # by importance sampling, where that was asked for
-    importance_samples: int | None = None  # for each sentence
     vocabulary: VocabularyUse | None = None  # what the perplexity is over
     open_vocabulary: OpenVocabulary | None = None  # with the spellings of unknown words, where the model has any
     labels: LabelReport | None = None  # symbols against gold labels, where that was asked for

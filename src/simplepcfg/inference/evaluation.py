@@ -22,7 +22,7 @@ from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.labelling import labelled_trees
 from simplepcfg.inference.marginals import Words, with_separators
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
-from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
+from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.controls.ngram import NgramModel
@@ -33,16 +33,15 @@ def evaluate(
     data: str | PathLike[str] | Treebank | Iterable[Sentence],
     name: str,
     decode: str,
-    importance: int,
     labels: bool = False,
 ) -> EvaluationReport:
     """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
     check_decoder(decode)
     if isinstance(data, Treebank):
-        return _evaluate_treebank(run, data, name, decode, importance, labels)
+        return _evaluate_treebank(run, data, name, decode, labels)
     if isinstance(data, str | PathLike) and has_dependencies(data):
         treebank = DependencyTreebank(read_dependencies(data), run.preprocessing, fspath(data))
-        return _evaluate_treebank(run, treebank, name, decode, importance, labels)
+        return _evaluate_treebank(run, treebank, name, decode, labels)
     if isinstance(data, str | PathLike):
         items: Sequence[object] = list(
             read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
@@ -54,22 +53,22 @@ def evaluate(
     trees = [as_tree(item) for item in items]
     gold = [tree for tree in trees if tree is not None]
     if not gold:
-        return _evaluate_text(run, items, name, importance)
+        return _evaluate_text(run, items, name)
     if len(gold) < len(items):
         raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
     source = fspath(data) if isinstance(data, str | PathLike) else None
-    return _evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, importance, labels)
+    return _evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, labels)
 
 
 def _evaluate_treebank(
-    run: TrainedModel, treebank: Treebank, name: str, decode: str, importance: int, labels: bool = False
+    run: TrainedModel, treebank: Treebank, name: str, decode: str, labels: bool = False
 ) -> EvaluationReport:
     tokens = [item.tokens for item in treebank.prepared]
     if not run.has_trees:
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
-        return replace(report, **_language_model(run, tokens, importance))
+        return replace(report, **_language_model(run, tokens))
     decoded = decoded_treebank(run, treebank, decode)
-    report = report_of(run, treebank, name, decoded, log_probabilities(run, tokens), importance)
+    report = report_of(run, treebank, name, decoded, log_probabilities(run, tokens))
     return replace(report, labels=labels_of(run, treebank)) if labels else report
 
 
@@ -87,12 +86,11 @@ def report_of(
     name: str,
     decoded: Sequence[Spans],
     scores: Sequence[float],
-    importance: int = 0,
 ) -> EvaluationReport:
     """Return F1 of the spans over each sentence's tokens and perplexity by the sentences' log-probabilities."""
     spans = [item.word_spans(tree) for item, tree in zip(treebank.prepared, decoded, strict=True)]
     tokens = [item.tokens for item in treebank.prepared]
-    return replace(treebank.report(name, spans), **_language_model(run, tokens, importance, scores))
+    return replace(treebank.report(name, spans), **_language_model(run, tokens, scores))
 
 
 def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
@@ -119,17 +117,17 @@ def words_of(treebank: Treebank) -> Words:
     return [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
 
 
-def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:
+def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str) -> EvaluationReport:
     prepared = run.prepare(items)
     tokens = [item.tokens for _, item in prepared]
     if all(len(item) < 2 for item in tokens):
         raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
     words = sum(len(item.kept) for _, item in prepared)
-    return EvaluationReport(name, len(items), words, **_language_model(run, tokens, importance))
+    return EvaluationReport(name, len(items), words, **_language_model(run, tokens))
 
 
 def _language_model(
-    run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int, scores: Sequence[float] | None = None
+    run: TrainedModel, tokens: Sequence[Sequence[str]], scores: Sequence[float] | None = None
 ) -> Record:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
@@ -141,9 +139,6 @@ def _language_model(
     }
     if run.spelling is not None and not run.closed_vocabulary:
         fields["open_vocabulary"] = open_vocabulary(closed, tokens, run.spelling_log_probability)
-    if importance:
-        sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
-        fields |= {"importance": sampled, "importance_samples": importance}
     return fields
 
 

@@ -335,13 +335,11 @@ class Run(TrainedModel):
         name: str | None = None,
         *,
         decode: str = "mbr",
-        importance: int = 0,
         labels: bool = False,
     ) -> EvaluationReport:
         """Return F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), or perplexity on sentences, also of a file.
 
-        A `Treebank` must have been prepared by this run's preprocessing. `decode` chooses trees as in `parse`. Of a
-        compound model `importance` samples of each sentence's vector z estimate log p, which has no closed form. A
+        A `Treebank` must have been prepared by this run's preprocessing. `decode` chooses trees as in `parse`. A
         hidden Markov model has no trees and hence no F1. With `labels` the report also says how the symbols of the most
         probable trees match gold labels. A CoNLL-U file with heads is a dependency treebank: recall of its subtrees and
         crossing brackets take the place of F1.
@@ -349,7 +347,7 @@ class Run(TrainedModel):
             run.evaluate("test.trees").sentence_f1
             run.evaluate("test.conllu").dependencies.recall
         """
-        return evaluate(self, data, name or self.name, decode, importance, labels)
+        return evaluate(self, data, name or self.name, decode, labels)
 
     def save(self, directory: str | PathLike[str]) -> Path:
         """Write the run into a new folder, which `load` and every command can read, and return its path.

@@ -1,4 +1,4 @@
-"""Log-probabilities of sentences: exact where all share their rules, else at the mean of z or by sampling z."""
+"""Log-probabilities of sentences: exact where all share their rules, else at the mean of z."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from simplepcfg.evaluation.float64_recheck import Float64Recheck
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.marginals import Bonus
 from simplepcfg.inference.trained_model import TrainedModel
-
-IMPORTANCE_SEED = 0
-MAX_IMPORTANCE_SAMPLES = 100_000
 
 
 def log_probabilities(
@@ -71,26 +68,3 @@ def pruned_log_probabilities(
         return [PrunedScore(*pair) for pair in zip(values.tolist(), errors.tolist(), strict=True)]
 
     return in_batches(run, sentences, compute, lambda: PrunedScore(-math.inf, 0.0))
-
-
-def importance_log_probabilities(run: TrainedModel, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:
-    """Return log-probabilities (nats) by importance sampling with a fixed seed, for compound models.
-
-    Raises InputError for a model with an exact log-probability or a number of samples out of range.
-    """
-    if run.shares_rules:
-        raise InputError(
-            f"{run.name}: a model of kind {run.config.model.kind} has an exact log p; importance sampling is for "
-            "compound models, leave it out"
-        )
-    if not 1 <= samples <= MAX_IMPORTANCE_SAMPLES:
-        raise InputError(f"importance = {samples}; take 1 to {MAX_IMPORTANCE_SAMPLES:,} samples a sentence")
-    generator = torch.Generator().manual_seed(IMPORTANCE_SEED)
-
-    def compute(batch: Batch) -> list[float]:
-        with torch.no_grad():
-            return run.model.importance_log_likelihood(  # type: ignore[operator]
-                batch.words, batch.lengths, samples=samples, generator=generator
-            ).tolist()
-
-    return in_batches(run, sentences, compute, lambda: -math.inf)

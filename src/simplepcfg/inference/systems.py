@@ -21,7 +21,6 @@ from simplepcfg.inference.evaluation import evaluate_ngram
 from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram
-from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.progress import stage
 from simplepcfg.runs.config.schema import RunConfig
@@ -62,7 +61,6 @@ def evaluate_systems(
     together: bool = False,
     ensemble_of: Sequence[str] = (),
     decode: str = "mbr",
-    importance: int = 0,
     labels: bool = False,
     raw: bool = False,
     device: str = "auto",
@@ -100,9 +98,9 @@ def evaluate_systems(
 
     items: Sequence[Sentence] = _read_text(file, common, raw, remark) if is_text else treebank(common).original
     loaded: dict[str, Run] = {}  # only if all are needed at once: one after the other, many large ones fit
-    reports, compound = dict[str, EvaluationReport](), _compound_runs(folders, importance)
+    reports: dict[str, EvaluationReport] = {}
     for folder in folders:
-        run, samples = load(folder, device), importance if folder in compound else 0
+        run = load(folder, device)
         if together:
             loaded[folder] = run
         if not (is_text or run.has_trees):
@@ -112,10 +110,10 @@ def evaluate_systems(
             remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
         with _naming(folder), stage(f"evaluating {folder}"):
             if is_text:
-                reports[folder] = run.evaluate(items, folder, importance=samples)
+                reports[folder] = run.evaluate(items, folder)
                 continue
             own = treebank(run.preprocessing)
-            reports[folder] = run.evaluate(own, folder, decode=decode, importance=samples, labels=labels)
+            reports[folder] = run.evaluate(own, folder, decode=decode, labels=labels)
             if labels and reports[folder].labels is None and run.has_trees:
                 remark(f"{folder}: its most probable trees have no symbols to compare with gold labels")
     columns = []
@@ -148,14 +146,6 @@ def _run_folders(systems: Sequence[System], predictions: Sequence[str], together
     if together and len(folders) < 2:
         raise InputError(f"an ensemble has {len(folders)} run; name the folders of at least two different ones")
     return folders
-
-
-def _compound_runs(folders: Sequence[str], importance: int) -> set[str]:
-    """Return the runs whose log p is sampled. Raises InputError if that is asked for and there are none."""
-    compound = {folder for folder in folders if importance and isinstance(_config(folder).model, CompoundConfig)}
-    if importance and not compound:
-        raise InputError(f"importance = {importance} but no compound run; log p of the others is exact, leave it out")
-    return compound
 
 
 def _read_text(file: str, preprocessing: Preprocessing, raw: bool, remark: Remark) -> list[list[str]]:
