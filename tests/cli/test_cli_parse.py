@@ -111,26 +111,12 @@ def test_eos_is_seen_by_the_grammar_and_not_shown(call: Call, eos_run: Path) -> 
     assert result.lines[1:] == ["(X (T dog))", ""]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("left-branching", "(X (X (T a) (T b)) (T c) (T .))"),
-        ("right-branching", "(X (T a) (X (T b) (T c)) (T .))"),
-    ],
-)
-def test_baselines_need_no_run(call: Call, name: str, expected: str) -> None:
-    assert call("parse", name, stdin="a b c .\n\n").lines == [expected, ""]
-
-
-def test_random_baseline_repeats(call: Call) -> None:
-    sentence = " ".join("abcdefghij")
-    assert call("parse", "random", stdin=sentence).out == call("parse", "random", stdin=sentence).out
-
-
-def test_oracle_needs_gold_trees(call: Call) -> None:
-    result = call("parse", "oracle", stdin="a b c")
-    assert result.code == 2
-    assert "gold" in result.err
+@pytest.mark.parametrize("name", ["right-branching", "oracle"])
+def test_baselines_are_for_evaluate(call: Call, tiny_run: Path, name: str) -> None:
+    for runs in ([name], [tiny_run, "--with", name]):
+        result = call("parse", *runs, stdin="a b c")
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert f"{name} trees have no grammar, and are for evaluate" in result.err
 
 
 class Interrupted:
@@ -167,37 +153,24 @@ def test_trees_are_printed_as_they_are_found(
     assert result.out
 
 
-def test_random_baseline_does_not_depend_on_chunks(
-    call: Call, trees_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = call("parse", "random", trees_file)
-    monkeypatch.setattr("simplepcfg.cli.job.MOST_IN_A_CHUNK", 7)
-    assert call("parse", "random", trees_file).out == whole.out
-    parsed = tmp_path / "parsed.trees"
-    parsed.write_text(whole.out)
-    reports = json.loads(call("evaluate", "random", trees_file, "--predictions", parsed, "--json", "-").out)
-    assert reports[0]["sentence_f1"] == reports[1]["sentence_f1"]
-
-
 @pytest.mark.parametrize(("name", "meant"), [("right-branch", "right-branching"), ("randm", "random")])
 def test_a_misspelt_baseline(call: Call, text_file: Path, name: str, meant: str) -> None:
-    for command in ("parse", "evaluate"):
-        result = call(command, name, text_file)
-        assert result.code == 2
-        assert f"did you mean {meant}?" in result.err
+    result = call("evaluate", name, text_file)
+    assert result.code == 2
+    assert f"did you mean {meant}?" in result.err
 
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_at_a_keyboard_the_remark_can_be_silenced(
-    quiet: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    quiet: bool, tiny_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Keyboard(io.BytesIO):
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"a b\nc\n")))
-    with Job(parse.ParseRequest(run="random", quiet=quiet), "parsing", None) as job:
-        assert list(job.chunks()) == [[["a", "b"]], [["c"]]]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"the dog\ncat\n")))
+    with Job(parse.ParseRequest(run="tiny", quiet=quiet), "parsing", load(tiny_run)) as job:
+        assert list(job.chunks()) == [[["the", "dog"]], [["cat"]]]
     assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")
 
 

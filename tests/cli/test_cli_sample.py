@@ -179,7 +179,6 @@ def test_parse_refuses_in_one_line(call: Call, tiny_run: Path, arguments: list[s
     assert result.code == 2
     assert said in result.err
     assert result.err.count("\n") == 1
-    assert call("parse", "random", "--decode", "viterbi", stdin=SENTENCES).code == 2
 
 
 def test_eos_is_not_shown_and_its_spans_are_merged(call: Call, eos_run: Path) -> None:

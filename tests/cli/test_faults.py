@@ -116,7 +116,7 @@ for number, arguments in enumerate(asked := json.loads(sys.argv[1]), 1):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full disk")
 def test_a_full_disk_is_named_and_a_closed_pipe_is_quiet(tiny_run: Path, text_file: Path, trees_file: Path) -> None:
-    asked = [[name, "random", str(trees_file), "--quiet"] for name in ("parse", "evaluate")]
+    asked = [["parse", str(tiny_run), str(text_file), "--quiet"], ["evaluate", "random", str(trees_file), "--quiet"]]
     asked.append(["score", str(tiny_run), str(text_file), "--quiet"])
     command = [sys.executable, "-c", COMMANDS, json.dumps(asked)]
     with open("/dev/full", "w") as full:

@@ -92,15 +92,12 @@ def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[st
     note(f"{folder}: {counted(written, 'part')} written{before}", request.quiet)
 
 
-def _preprocessing_of(grammar: str) -> "Preprocessing | None":
-    """Return how a grammar or an n-gram model reads text, without loading a grammar; None for a baseline."""
-    from simplepcfg.evaluation.treebank import BASELINES
+def _preprocessing_of(grammar: str) -> "Preprocessing":
+    """Return how a grammar or an n-gram model reads text, without loading a grammar."""
     from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram
     from simplepcfg.pretrained import run_directory
     from simplepcfg.runs.run_folder import RunFolder
 
-    if grammar in BASELINES:
-        return None
     if is_ngram_file(grammar):
         return load_ngram(grammar).preprocessing
     folder = RunFolder(run_directory(grammar))
@@ -176,7 +173,7 @@ def _record(folder: Path, request: SentencesRequest, grammars: list[str], size: 
 
 
 def _checksums(grammar: str) -> list[int]:
-    """Return the CRC-32 of each file that answers depend on; a baseline has none."""
+    """Return the CRC-32 of each file that answers depend on."""
     from simplepcfg.pretrained import run_directory
     from simplepcfg.runs.run_folder import RunFolder
 

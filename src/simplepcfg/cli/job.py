@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -57,23 +56,25 @@ class Job:
 
     Text that looks untokenised gets a remark or, if the run tokenises, text that seems to have several sentences on a
     line. So does input without any sentence. At a keyboard each line is answered at once. In place of a sentence of
-    more than `max_words` words stands `TOO_LONG`, and a remark at the end says so.
+    more than `max_words` words stands `TOO_LONG`. Remarks at the end say of how many, and of words that are unknown.
     """
 
-    def __init__(self, asked: SentencesRequest, doing: str, run: "WordModel | None", part: Part | None = None) -> None:
+    def __init__(self, asked: SentencesRequest, doing: str, run: "WordModel", part: Part | None = None) -> None:
+        from simplepcfg.data.unknown_words import UnknownWords
         from simplepcfg.inference.batches import longest_sentence
         from simplepcfg.inference.run import Run
 
         self.first = 0 if part is None else part.first  # sentences before those that are answered
         self.done = self.first
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
-        read = partial(read_inputs, asked, None if run is None else run.preprocessing)
-        self.inputs: Inputs | Part = read() if part is None else part
+        self.inputs: Inputs | Part = read_inputs(asked, run.preprocessing) if part is None else part
         self._at_keyboard = self.inputs.files == [STDIN] and sys.stdin.isatty()
         self._doing, self._run, self._asked = doing, run, asked
         self._by_work = run if isinstance(run, Run) else None
         self._most = longest_sentence(run, asked.max_words) if isinstance(run, Run) else asked.max_words
         self._too_long: list[str] = []
+        spelling, closed = getattr(run, "spelling", None), getattr(run, "closed_vocabulary", False)
+        self._unknown = UnknownWords(run.vocabulary, spelling, closed)
         self._waiting: deque[tuple[Item, object]] = deque()
         self._read = 0
         self._stack = ExitStack()
@@ -92,10 +93,14 @@ class Job:
         if isinstance(error, KeyboardInterrupt) and self.done:
             advice = "with --out DIR, the same command goes on"
             raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}; {advice}") from None
-        if error is None and self._too_long:
+        if error is not None:
+            return
+        if self._too_long:
             count = counted(len(self._too_long), "sentence")
             places = _first_few(self._too_long)
             remark = f"longer than {self._most} words, not computed: {count} ({places}); see --max-words"
+            note(remark, self._asked.quiet)
+        for remark in () if isinstance(self.inputs, Part) else self._unknown.remarks():
             note(remark, self._asked.quiet)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -121,6 +126,7 @@ class Job:
         while (head := next(sizes, None)) is not None:
             part = chain([head], islice(sizes, at_once - 1))
             for _ in blocks(run, part) if run is not None and not by_line else [sum(part)]:
+                self._count_unknown(chunk)
                 yield chunk
                 chunk = []
 
@@ -151,10 +157,17 @@ class Job:
             note(f"{'standard input' if names == [STDIN] else names[0]}: no sentences", self._asked.quiet)
         plain = [item.sentence for item in first if isinstance(item.sentence, list) and item.id is None]
         if not self._asked.raw and not self.done:
-            tokenizes = self._run is not None and self._run.preprocessing.tokenize
-            remark = paragraph_remark(plain) if tokenizes else untokenized_remark(plain)
+            remark = (paragraph_remark if self._run.preprocessing.tokenize else untokenized_remark)(plain)
             if remark is not None:
                 note(f"the text {remark}; --raw splits it into sentences and words", self._asked.quiet)
+
+    def _count_unknown(self, chunk: Chunk) -> None:
+        from simplepcfg.inference.sentences import split_sentences
+        from simplepcfg.linguistics.word_model import with_known_marks
+
+        preprocessing = self._run.preprocessing
+        for words, tags in split_sentences(chunk, preprocessing):
+            self._unknown.count([(words, preprocessing.apply(with_known_marks(self._run, words), tags))])
 
     def _fitting(self, item: "Item") -> object:
         """Return the sentence, or `TOO_LONG` for one of more words than are computed; dropped ones do not count."""
@@ -163,8 +176,7 @@ class Job:
         from simplepcfg.inference.sentences import split_sentences
 
         ((words, tags),) = split_sentences([item.sentence])
-        tokens = words if self._run is None else self._run.preprocessing.apply(words, tags).tokens
-        if len(tokens) <= self._most:
+        if len(self._run.preprocessing.apply(words, tags).tokens) <= self._most:
             return item.sentence
         self._too_long.append(f"{item.file}:{item.number}")
         return TOO_LONG
@@ -174,12 +186,11 @@ Answers = tuple[Callable[[Part | None], Job], Callable[[Job], object]]  # of a c
 Prepare = Callable[[Any], Answers]  # of the command's request
 
 
-def read_inputs(asked: SentencesRequest, preprocessing: "Preprocessing | None") -> "Inputs":
+def read_inputs(asked: SentencesRequest, reading: "Preprocessing") -> "Inputs":
     """Return the sentences that are asked for."""
     from simplepcfg.data.inputs import Inputs
-    from simplepcfg.data.preprocessing import Preprocessing
 
-    paths, reading = asked.files or [STDIN], preprocessing or Preprocessing()
+    paths = asked.files or [STDIN]
     return Inputs(paths, split=reading.split, raw=asked.raw, language=reading.language, offsets=asked.offsets)
 
 

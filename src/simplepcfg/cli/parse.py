@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answers, Chunk, Job, refuse_missing_files
-from simplepcfg.cli.options import Decode, SentencesRequest, with_remark
+from simplepcfg.cli.options import Decode, SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
-from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ SUFFIXES = {"brackets": ".trees", "json": ".jsonl", "pretty": ".txt", "columns":
 class ParseOptions:
     """Options of this command alone, which its help has first."""
 
-    run: str = arg("RUN", "Folder of a run or of runs, english, or left-branching, right-branching, random.")
+    run: str = arg("RUN", "Folder of a run or of runs, or english.")
     format: Format = flag(
         "--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture.", "brackets"
     )
@@ -85,20 +84,15 @@ def command(request: ParseRequest) -> None:
         return
     make_job, answer = prepare(request)
     with make_job(None) as job:
-        unknown = answer(job)
-    if isinstance(unknown, UnknownWords):
-        unknown.tell(request.quiet)
+        answer(job)
 
 
 def prepare(request: ParseRequest) -> Answers:
-    """Load the runs, and return what makes and answers jobs; an answered job's unknown words are returned."""
-    from simplepcfg.evaluation.treebank import BASELINES
+    """Load the runs, and return what makes and answers jobs."""
+    from simplepcfg.inference.run import load
 
     runs = _members(request)
-    model = None if runs[0] in BASELINES else _load(request, runs[0])
-    make_job = partial(Job, request, "parsing", model)
-    if model is None:
-        return make_job, lambda job: _write_trees(request, job, _baseline_blocks(runs[0], job))
+    model = load(runs[0], request.device)
     parse: Callable[[Chunk], list[SpanTree]]
     parse = partial(model.parse_spans, decode=request.decode, labels=request.labels == "learned")
     if len(runs) > 1:
@@ -106,15 +100,13 @@ def prepare(request: ParseRequest) -> Answers:
 
         parse = ensemble([model, *runs[1:]], request.device).parse_spans
 
-    def answer(job: Job) -> UnknownWords:
-        unknown = UnknownWords(model)
+    def answer(job: Job) -> None:
         if request.k is None:
-            _write_trees(request, job, map(parse, _chunks(job, unknown)))
+            _write_trees(request, job, map(parse, job.chunks()))
         else:
-            _write_k_best(request, job, model, request.k, unknown)
-        return unknown
+            _write_k_best(request, job, model, request.k)
 
-    return make_job, answer
+    return partial(Job, request, "parsing", model), answer
 
 
 def _members(request: ParseRequest) -> list[str]:
@@ -126,14 +118,9 @@ def _members(request: ParseRequest) -> list[str]:
 
 def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
     """Raise InputError if options contradict each other or do not go with the runs."""
-    from simplepcfg.evaluation.treebank import BASELINES
-
     by_probability, k = request.decode == "viterbi", request.k
-    for name in filter(BASELINES.__contains__, runs):
-        if by_probability:
-            raise InputError(f"{name} trees have no probability, hence no best one; leave out --decode viterbi")
-        if len(runs) > 1:
-            raise InputError(f"{name} trees have no span marginals; leave out --with, or give the folder of a run")
+    for name in runs:
+        refuse_baseline(name, "grammar, and are for evaluate")
     if len(runs) > 1 and by_probability:
         raise InputError(f"{runs[1]} beside {runs[0]} combines span marginals; leave out --decode viterbi")
     if request.offsets and request.format not in ("columns", "json"):
@@ -142,14 +129,6 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
         raise InputError(f"--k {k} needs --decode viterbi; span marginals give one tree")
     if k is not None and request.format in ("columns", "svg"):
         raise InputError(f"--format {request.format} shows one tree a sentence; leave out --k")
-
-
-def _load(request: ParseRequest, name: str) -> "Run":
-    from simplepcfg.evaluation.treebank import check_baseline_name
-    from simplepcfg.inference.run import load
-
-    check_baseline_name(name)
-    return load(name, request.device)
 
 
 def _write_trees(request: ParseRequest, job: Job, blocks: Iterator[list["SpanTree"]]) -> None:
@@ -165,34 +144,14 @@ def _write_trees(request: ParseRequest, job: Job, blocks: Iterator[list["SpanTre
         job.write(trees, lines)
 
 
-def _write_k_best(request: ParseRequest, job: Job, model: "Run", k: int, unknown: UnknownWords) -> None:
+def _write_k_best(request: ParseRequest, job: Job, model: "Run", k: int) -> None:
     from simplepcfg.inference.labelled_trees import ScoredTree
 
     def lines(item: "Item", trees: "list[ScoredTree] | None") -> list[str]:
         shown = [ScoredTree(flat_tree(item.words), -math.inf)] if trees is None else trees
         return [render_k_best(shown, request.format, job.place(item), item.offsets)]
 
-    blocks = (model.k_best(chunk, k) for chunk in _chunks(job, unknown))
+    blocks = (model.k_best(chunk, k) for chunk in job.chunks())
     remark = "unit: nats (natural log-probability of words and tree), before each tree"
     for trees in with_remark(blocks, remark, request.quiet):
         job.write(trees, lines)
-
-
-def _baseline_blocks(name: str, job: Job) -> Iterator[list["SpanTree"]]:
-    """Yield trees that need no model, over the words that are left without punctuation."""
-    from simplepcfg.data.preprocessing import Preprocessing
-    from simplepcfg.evaluation.treebank import brancher
-    from simplepcfg.inference.sentences import original_tree, split_sentences
-
-    branch = brancher(name)  # refuses oracle before anything is read
-    preprocessing = Preprocessing()
-    for chunk in job.chunks():
-        prepared = [(words, preprocessing.apply(words, tags)) for words, tags in split_sentences(chunk)]
-        yield [original_tree(words, item, branch(len(item.kept))) for words, item in prepared]
-
-
-def _chunks(job: Job, unknown: UnknownWords) -> Iterator[Chunk]:
-    """Yield sentences in chunks, and count their unknown words."""
-    for chunk in job.chunks():
-        unknown.count(chunk)
-        yield chunk

@@ -13,7 +13,6 @@ from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
-from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -113,22 +112,19 @@ def command(request: ScoreRequest) -> None:
         answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores", "scoring")
         return
     model = _load(request)
-    unknown = UnknownWords(model)
     if request.regions:
-        rows = _score_regions(request, model, unknown)
+        rows = _score_regions(request, model)
     else:
         with Job(request, "scoring", model) as job:
-            rows = _print(request, job, model, unknown)
+            rows = _print(request, job, model)
     if request.json is not None:
         write_json(request.json, rows)
-    unknown.tell(request.quiet)
 
 
 def prepare(request: ScoreRequest) -> Answers:
     """Load the model, and return what makes and answers jobs."""
     model = _load(request)
-    unknown = UnknownWords(model)
-    return partial(Job, request, "scoring", model), lambda job: _print(request, job, model, unknown)
+    return partial(Job, request, "scoring", model), lambda job: _print(request, job, model)
 
 
 def _load(request: ScoreRequest) -> "WordModel":
@@ -137,14 +133,13 @@ def _load(request: ScoreRequest) -> "WordModel":
     return load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
 
 
-def _print(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
-    return (_print_surprisals if request.surprisal else _print_scores)(request, job, model, unknown)
+def _print(request: ScoreRequest, job: Job, model: "WordModel") -> list[Row]:
+    return (_print_surprisals if request.surprisal else _print_scores)(request, job, model)
 
 
-def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+def _score_regions(request: ScoreRequest, model: "WordModel") -> list[Row]:
     """Print a table of words or regions with their surprisals; return its rows, for JSON."""
     from simplepcfg.linguistics.item_tables import ADDED_COLUMNS, equal_conditions_remark, score_item_table, scored_rows
-    from simplepcfg.linguistics.regions import tokenise_regions
 
     table = read_items((request.files or ["-"])[0], request.quiet)
     scores = score_item_table(model, table, entropies=True, depths=True)
@@ -153,14 +148,13 @@ def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWo
         write_lines(map(table_row, [header, *rows]))
     if (remark := equal_conditions_remark(table, scores)) is not None:
         note(remark, request.quiet)
-    unknown.count([tokenise_regions(sentence, model).words for sentence in table.texts()])
     texts = {*table.columns, ADDED_COLUMNS[0]}
     return [
         {name: cell if name in texts else _number(cell) for name, cell in zip(header, row, strict=True)} for row in rows
     ]
 
 
-def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> list[Row]:
     """Print a row for each word; return the rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
     from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurprisal
@@ -190,7 +184,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
         errors.extend(error / math.log(2) for error in tables.errors)
         return tables
 
-    for chunk in _chunks(request, job, model, unknown):
+    for chunk in _chunks(request, job, model):
         tables = surprisals(chunk)
         if job.done == job.first:
             names += [*job.columns, *(["start", "end"] if request.offsets else [])]
@@ -204,7 +198,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
     return held
 
 
-def _print_scores(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[Row]:
     """Print a number for each sentence; return rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
 
@@ -218,7 +212,7 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel", unknown: 
         errors.extend(each.error for each in pruned)
         return [each.log_probability for each in pruned]
 
-    scores = map(score, _chunks(request, job, model, unknown))
+    scores = map(score, _chunks(request, job, model))
     impossible, numbers = 0, count(job.first + 1)
     held: list[Row] = []
 
@@ -245,7 +239,7 @@ def _tell_errors(remark: str, errors: Sequence[float], quiet: bool) -> None:
         note("without improbable spans, " + remark.format(sum(errors) / len(errors), max(errors)), quiet)
 
 
-def _chunks(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> Iterator[Chunk]:
+def _chunks(request: ScoreRequest, job: Job, model: "WordModel") -> Iterator[Chunk]:
     """Yield chunks of sentences; controls get words alone, where a run takes the tags of trees, too."""
     from simplepcfg.inference.run import Run
     from simplepcfg.inference.sentences import split_sentences
@@ -255,7 +249,6 @@ def _chunks(request: ScoreRequest, job: Job, model: "WordModel", unknown: Unknow
         if number == 0 and _begins_a_table(chunk[0]):
             name = request.files[0] if request.files and request.files != ["-"] else "standard input"
             note(f"{name} begins as a table of items does; --regions reads it as one", request.quiet)
-        unknown.count(chunk)
         yield (
             chunk if isinstance(model, Run) else [with_known_marks(model, words) for words, _ in split_sentences(chunk)]
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from functools import partial
 
 import torch
 
@@ -111,30 +110,16 @@ def _tags_of(trees: Sequence[SpanTree], prepared: Sequence[Prepared]) -> list[li
 
 def baseline_spans(name: str, gold: Sequence[SpanTree], seed: int = RANDOM_SEED) -> list[Spans]:
     """Return the spans of a baseline's binary trees over the words of the gold trees; only `oracle` uses gold spans."""
-    if name == "oracle":
-        return [oracle([(i, j) for i, j, _ in tree.spans], len(tree)) if len(tree) else [] for tree in gold]
-    branch = brancher(name, seed)
-    return [branch(len(tree)) for tree in gold]
-
-
-def brancher(name: str, seed: int = RANDOM_SEED) -> Callable[[int], Spans]:
-    """Return a function from a sentence's length to a baseline's tree; `random` draws trees one after the other.
-
-    Raises InputError for `oracle`, which needs gold trees, and for an unknown name.
-    """
-    maker: Callable[[int], Spans]
-    match name:
-        case "left-branching":
-            maker = left_branching
-        case "right-branching":
-            maker = right_branching
-        case "random":
-            maker = partial(random_tree, generator=seeded(torch.device("cpu"), seed))
-        case "oracle":
-            raise InputError("oracle trees are made from gold trees; use it with evaluate and a file of trees")
-        case _:
-            raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
-    return lambda n: maker(n) if n else []
+    if name not in BASELINES:
+        raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
+    generator = seeded(torch.device("cpu"), seed)
+    branch: dict[str, Callable[[SpanTree], Spans]] = {
+        "left-branching": lambda tree: left_branching(len(tree)),
+        "right-branching": lambda tree: right_branching(len(tree)),
+        "random": lambda tree: random_tree(len(tree), generator),
+        "oracle": lambda tree: oracle([(i, j) for i, j, _ in tree.spans], len(tree)),
+    }
+    return [branch[name](tree) if len(tree) else [] for tree in gold]
 
 
 def check_baseline_name(name: str) -> None:
