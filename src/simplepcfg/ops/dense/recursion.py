@@ -7,6 +7,7 @@
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -17,10 +18,9 @@ from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.tensor_fields import in_float64
 
-# The log of the largest number of a row of values, and the smallest maximum of a sum to which no term that matters has
-# underflowed. README.md derives them.
-LARGEST_LOG = {torch.float32: 16.0, torch.float64: 100.0}
-SAFE_SUM = math.exp(-40.0)
+# The smallest maximum of a sum in float32, relative to the best pair of children, in which no term that matters has
+# underflowed.
+SAFE_SUM = 2.0**-90
 # Log-probabilities of parents and pairs that ``Best`` holds at a time, in bytes: on a CPU within its cache.
 SCORE_BYTES = {"cpu": 2 << 20, "cuda": 64 << 20}
 # Pairs of the children of all spans of a width, in bytes, that are kept for the backward pass; others are recomputed.
@@ -40,7 +40,7 @@ class Sums:
     def values(self, logs: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows of logs [.., X] in the form that products take, relative to their maxima, and these: [.., 1]."""
         best = logs.detach().amax(-1, keepdim=True)
-        return (logs - _finite(best) + LARGEST_LOG[logs.dtype]).exp(), best
+        return (logs - _finite(best)).exp(), best
 
     def weighted(self, values: Tensor, logs: Tensor) -> Tensor:
         """Multiply rows of values by weights that are given as logs."""
@@ -69,7 +69,7 @@ class Sums:
         total = torch.stack(parts).sum(0)
         maxima = total.detach().amax(-1)
         self.maxima.append(maxima.masked_fill(best.squeeze(-1) == -math.inf, math.inf))
-        return safe_log(total) + (_finite(best) - 2 * LARGEST_LOG[total.dtype])
+        return safe_log(total) + _finite(best)
 
 
 class Best(Sums):
@@ -185,19 +185,22 @@ def dense_log_partition(arguments: DenseArguments) -> Tensor:
 
 def _log_partition(arguments: DenseArguments, sums: Sums) -> Tensor:
     batch, n, _, _ = arguments.sizes
-    words = arguments.log_emissions
+    words, ends = arguments.words, arguments.ends
     if n == 1:
         return (words.nan_to_num(0.0, 0.0, 0.0).sum((1, 2)) * 0.0) - math.inf
-    whole = torch.stack([row[:, 0] for row in inside_rows(arguments, sums)[1:]], 1)  # [B, n - 1, N]
-    ends = arguments.ends
+    # Every tree contains every word once. Without the largest emission of each word, logs have more digits.
+    best = _finite(words.detach().amax(-1))  # [B, n]
+    rows = inside_rows(replace(arguments, log_emissions=words - best[..., None]), sums)
+    whole = torch.stack([row[:, 0] for row in rows[1:]], 1)  # [B, n - 1, N]
     top = whole[torch.arange(batch, device=words.device), (ends - 2).clamp(min=0)]
     top = top.masked_fill((ends < 2)[:, None], -math.inf)
-    return safe_logsumexp(top + safe_log(arguments.root), -1)
+    log_top = safe_logsumexp(top + safe_log(arguments.root), -1)
+    return (log_top.double() + best.double().sum(1)).to(log_top.dtype)
 
 
 def log_product(rows: Tensor, matrix: Tensor) -> Tensor:
     """Compute log Σ_X exp(rows) · matrix for rows [.., R, X] and a matrix [.., X, Y]: [.., R, Y]."""
-    best = _finite(rows.detach().amax(-1, keepdim=True)) - 2 * LARGEST_LOG[rows.dtype]
+    best = _finite(rows.detach().amax(-1, keepdim=True))
     return safe_log(torch.matmul((rows - best).exp(), matrix)) + best
 
 
