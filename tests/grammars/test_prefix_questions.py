@@ -80,7 +80,7 @@ def test_an_impossible_word_and_what_follows() -> None:
     assert not entropy[0, 3:].any()
 
 
-def test_closure_is_kept_and_gradients_go_past_it() -> None:
+def test_closure_is_kept_without_gradients() -> None:
     one = grammar()
     assert one.closure() is one.closure()
     left = one.left.clone().requires_grad_()
@@ -89,8 +89,7 @@ def test_closure_is_kept_and_gradients_go_past_it() -> None:
     assert not other.closure().carry.requires_grad
     found = other.surprisal(WORDS, LENGTHS)
     torch.testing.assert_close(found, one.surprisal(WORDS, LENGTHS), rtol=0, atol=1e-11)
-    (slope,) = torch.autograd.grad(found.sum(), left)
-    assert slope.abs().sum() > 0
+    assert not found.requires_grad
     assert not other.next_word_log_probabilities(WORDS, LENGTHS).requires_grad
 
 

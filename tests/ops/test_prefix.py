@@ -19,7 +19,6 @@ from simplepcfg.ops.prefix import (
     left_corner_closure,
     next_word,
     prefix_log_probabilities,
-    prefix_rules,
     prefix_states,
     termination_probabilities,
 )
@@ -223,13 +222,6 @@ def test_the_batch_makes_no_difference(backend: str) -> None:
         torch.testing.assert_close(after.log_end[b], one.log_end[0], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("batched", [False, True])
-def test_prefix_rules_make_inside_the_prefix_probability(batched: bool) -> None:
-    tensors = plain(random_case(2, 5, 3, 4, batched=batched, scale=2.0))
-    found = inside(tensors[0], *prefix_rules(SimpleRules(*tensors[1:])).tensors)
-    torch.testing.assert_close(found, naive(tensors)[:, -1], rtol=0, atol=1e-12)
-
-
 def test_no_first_word_is_said() -> None:
     root = torch.tensor([0.5, 0.5], dtype=torch.float64)
     left = torch.tensor([[0.2, 0.3, 0.5], [0.0, 1.0, 0.0]], dtype=torch.float64)
@@ -251,10 +243,6 @@ def test_refusals() -> None:
         prefix_log_probabilities(*rules_and_sentences(*tensors), backend="log_sum_exp")
     with pytest.raises(InputError, match="cannot be differentiated"):
         prefix_states(*rules_and_sentences(*case.tensors()))
-    with pytest.raises(InputError, match="without gradients"):
-        prefix_log_probabilities(
-            *rules_and_sentences(*case.tensors()), closure=left_corner_closure(SimpleRules(*tensors[1:]))
-        )
     with pytest.raises(InputError, match="2 lengths of 0 to n = 3"):
         next_word(*rules_and_sentences(*tensors, lengths=torch.tensor([4, 1])))
     with pytest.raises(InputError, match="leave the bonus out"):

@@ -78,9 +78,6 @@ class Algorithms(Generic[Sampled, Counts]):
         """Return root probabilities [N] and the probability of every A → B C, [N, S, S]; with [B, …] where batched."""
         raise self._unsupported("labelled derivations to compare")
 
-    def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
-        raise self._unsupported("prefix probabilities")
-
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixTable:
         raise self._unsupported("prefix probabilities")
 

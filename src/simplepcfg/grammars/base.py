@@ -257,13 +257,14 @@ class Grammar(Algorithms[Sampled, Counts]):
     @without_autocast
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute log P(a sentence begins with the first m words), m = 0 … n: [B, n + 1] float64."""
-        return self._prefix_log_probabilities(self._sentences(words, lengths))
+        return self.prefix_states(words, lengths, ends=False).log_prefix
 
     @without_autocast
     def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute −log P(word | the words before it): [B, n] float64; 0 beyond the length of a sentence."""
-        sentences = self._sentences(words, lengths)
-        return surprisals(self._prefix_log_probabilities(sentences), sentences.lengths)
+        with torch.no_grad():
+            sentences = self._sentences(words, lengths)
+            return surprisals(self._prefix_states(sentences, ends=False).log_prefix, sentences.lengths)
 
     @without_autocast
     def surprisal_parts(self, words: Tensor, lengths: Tensor | None = None) -> SurprisalParts:

@@ -118,9 +118,6 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     def _dense_rules(self) -> tuple[Tensor, Tensor]:
         return self.root, self.rules
 
-    def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
-        return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths).log_prefix
-
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> TagPrefixes:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths)
 

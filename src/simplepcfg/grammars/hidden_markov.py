@@ -104,12 +104,6 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         graph = self._differentiated(sentences)
         return state_marginals(self._arguments(sentences), create_graph=graph)[1]
 
-    def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
-        if self._differentiated(sentences):
-            exact = sentences.log_emissions.double()
-            return forward_prefixes(exact, *self._chain, lengths=sentences.lengths).log_prefix
-        return self._prefix_states(sentences).log_prefix
-
     @torch.no_grad()
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> TagPrefixes:
         return forward_prefixes(

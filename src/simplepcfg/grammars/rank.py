@@ -80,7 +80,6 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     _span_marginals = _by("to_simple", SimpleGrammar._span_marginals)
     _decoding_marginals = _by("to_simple", SimpleGrammar._decoding_marginals)
     _tag_marginals = _by("to_simple", SimpleGrammar._tag_marginals)
-    _prefix_log_probabilities = _by("to_simple", SimpleGrammar._prefix_log_probabilities)
     _prefix_states = _by("to_simple", SimpleGrammar._prefix_states)
     _pruned_prefix_states = _by("to_simple", SimpleGrammar._pruned_prefix_states)
     _next_tags = _by("to_simple", SimpleGrammar._next_tags)

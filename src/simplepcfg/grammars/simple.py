@@ -29,7 +29,6 @@ from simplepcfg.ops.prefix import (
     PrefixStates,
     left_corner_closure,
     next_word,
-    prefix_log_probabilities,
     prefix_states,
     pruned_prefix_states,
     termination_probabilities,
@@ -193,10 +192,6 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
 
     def _dense_rules(self) -> tuple[Tensor, Tensor]:
         return self.root, self.left[..., :, None] * self.right[..., None, :]
-
-    def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
-        closure = None if requires_graph(self.root, self.left, self.right) else self.closure()
-        return prefix_log_probabilities(self.rules, sentences, closure=closure, backend=self.backend)
 
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixStates:
         return prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)

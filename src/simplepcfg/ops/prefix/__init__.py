@@ -15,7 +15,6 @@ from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
-from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
 from simplepcfg.ops.prefix.pruned import (
     MOST_LOST,
     SENTENCE_THRESHOLD,
@@ -32,7 +31,6 @@ __all__ = [
     "left_corner_closure",
     "next_word",
     "prefix_log_probabilities",
-    "prefix_rules",
     "prefix_states",
     "pruned_prefix_states",
     "termination_probabilities",
@@ -53,12 +51,10 @@ def prefix_log_probabilities(
 
     Returns:
         ``[B, n + 1]`` in nats. Entry 0 is 0, and entries beyond the length of a sentence are −inf. The result is
-        float64 for emissions of any dtype, because surprisals are differences of neighbouring entries. It is
-        differentiable with respect to every tensor argument. If gradients are needed, it takes an inside pass with 2N
-        nonterminals for each m, otherwise one pass for all m.
+        float64 for emissions of any dtype, because surprisals are differences of neighbouring entries.
 
     Raises:
-        InputError: as ``inside`` does, or if rows do not sum to 1.
+        InputError: as ``inside`` does, if rows do not sum to 1, or if an argument requires gradients.
         NumericalError: if some nonterminal never produces a first word.
 
     >>> sentences = Sentences(torch.zeros(1, 3, 1))             # one preterminal, which emits its word with p = 1
@@ -66,13 +62,6 @@ def prefix_log_probabilities(
     >>> prefix_log_probabilities(SimpleRules(torch.ones(1), sides, sides), sentences).exp()
     tensor([[1.0000, 1.0000, 1.0000, 0.7500]], dtype=torch.float64)
     """
-    if requires_graph(sentences.log_emissions, *rules.tensors):
-        if closure is not None and not closure.carry.requires_grad and requires_graph(*rules.tensors):
-            raise InputError("closure was made without gradients; leave it out to differentiate by the rules")
-        _refuse_bonus(sentences)
-        arguments = check_arguments(rules, sentences)
-        closure = left_corner_closure(arguments.rules) if closure is None else closure
-        return differentiable_prefix(arguments, closure, backend)
     return prefix_states(rules, sentences, closure=closure, backend=backend, ends=False).log_prefix
 
 
@@ -126,12 +115,12 @@ def prefix_states(
 ) -> PrefixStates:
     """Compute the probability and the state of every prefix of every sentence, including the empty one.
 
-    The arguments are those of ``prefix_log_probabilities``, but n and lengths may be 0. Not differentiable. With
+    The arguments are those of ``prefix_log_probabilities``, but n and lengths may be 0. With
     ``ends=False`` the end of each sentence and what may follow it need not be computed: what is said about the next
     word and about the end is then right for prefixes shorter than the sentence, and others may be missing.
 
     Raises:
-        InputError: as ``prefix_log_probabilities`` does, or if an argument requires gradients.
+        InputError: as ``prefix_log_probabilities`` does.
     """
     log_emissions, lengths = sentences.log_emissions, sentences.lengths
     if requires_graph(log_emissions, *rules.tensors):
