@@ -50,7 +50,7 @@ def test_a_table_as_csv_of_several_sentences(call: Call, tiny_run: Path, tmp_pat
     assert result.code == 0, result.err
     assert result.lines[0] == (
         "Item\tRegion\ttokens\tsurprisal_bits\tentropy_bits"
-        "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits\tdepth\tunknown"
+        "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits\tunknown"
     )
     assert result.lines[3].startswith("1\tThe cat; the dog.\tthe cat the dog\t")
     assert "seem to be several, as in `garden. The`" in result.err

@@ -14,10 +14,10 @@ from tiny_runs import tiny_sentences
 
 HEADER = (
     "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
-    "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits\tdepth"
+    "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits"
 )
 
-ALL = ["--surprisal", "--entropy", "--depth"]
+ALL = ["--surprisal", "--entropy"]
 
 
 def table(text: str) -> list[list[str]]:
@@ -79,14 +79,14 @@ def test_parts_of_every_row_add_up(call: Call, name: str, request: pytest.Fixtur
     rows = table(call("score", request.getfixturevalue(name), *ALL, "--quiet", stdin=text).out)
     for row in rows:
         if row[3] == "NA":
-            assert row[4:] == ["NA"] * 6
+            assert row[4:] == ["NA"] * 5
             continue
         surprisal, _, syntactic, lexical = map(float, row[4:8])
         assert syntactic >= 0
         assert lexical >= 0
         assert syntactic + lexical == pytest.approx(surprisal, abs=2e-6)
         if row[2] == "<end>":
-            assert (syntactic, lexical, *row[8:]) == (surprisal, 0, "NA", "NA")
+            assert (syntactic, lexical, *row[8:]) == (surprisal, 0, "NA")
     scored = [row for row in rows if row[0] == "1" and row[3] != "NA"]
     for row, after in pairwise(scored):
         assert float(row[8]) == pytest.approx(max(0, float(row[5]) - float(after[5])), abs=2e-6)
@@ -134,19 +134,17 @@ def test_depths_are_sums_of_span_marginals(tiny_run: Path, eos_run: Path) -> Non
 def test_frames_from_python(tiny_run: Path) -> None:
     run = load(tiny_run)
     sentences = ["the dog , followed the child .", "the child"]
-    frame = run.surprisal(sentences, entropies=True, depths=True).to_frame()
+    frame = run.surprisal(sentences, entropies=True).to_frame()
     assert list(frame.columns)[:5] == ["sentence", "position", "word", "token", "surprisal_nats"]
     assert list(frame.columns)[5:] == [
-        "entropy_nats", "syntactic_surprisal_nats", "lexical_surprisal_nats", "entropy_reduction_nats", "depth"
+        "entropy_nats", "syntactic_surprisal_nats", "lexical_surprisal_nats", "entropy_reduction_nats"
     ]  # fmt: skip
     sums = frame.groupby("sentence")["surprisal_nats"].sum()
     assert (-sums).tolist() == pytest.approx(run.score(sentences), abs=1e-3)
     parts = frame["syntactic_surprisal_nats"] + frame["lexical_surprisal_nats"]
     assert (parts - frame["surprisal_nats"]).abs().max() < 1e-12
     columns = run.surprisal(sentences).to_frame().columns
-    assert not {"depth", "entropy_nats", "entropy_reduction_nats"} & set(columns)  # they take time of their own
-    regions = run.region_surprisal([["The dog", "followed", "the child."]]).to_frame()
-    assert regions["depth"].notna().all()
+    assert not {"entropy_nats", "entropy_reduction_nats"} & set(columns)  # they take time of their own
 
 
 @pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
@@ -187,10 +185,10 @@ def test_baselines_and_missing_files_are_refused(call: Call, tiny_run: Path) -> 
     assert (result.code, result.out) == (2, "")
 
 
-def test_entropies_and_depths_are_columns_where_asked_for(call: Call, tiny_run: Path) -> None:
+def test_entropies_are_columns_where_asked_for(call: Call, tiny_run: Path) -> None:
     text = "the dog in the garden\nthe cat"
     every = [line.split("\t") for line in call("score", tiny_run, *ALL, stdin=text).lines]
-    optional = [name in ("entropy_bits", "entropy_reduction_bits", "depth") for name in every[0]]
+    optional = [name in ("entropy_bits", "entropy_reduction_bits") for name in every[0]]
     fewer = [line.split("\t") for line in call("score", tiny_run, "--surprisal", stdin=text).lines]
     assert fewer == [[cell for cell, left_out in zip(row, optional, strict=True) if not left_out] for row in every]
     (records,) = load(tiny_run).surprisal(["the cat"])

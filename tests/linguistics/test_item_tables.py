@@ -44,13 +44,13 @@ def test_sentences_of_rows(tmp_path: Path) -> None:
     header, *found = scored_rows(table, scores, 1)
     assert header[5:] == [
         "tokens", "surprisal_bits", "entropy_bits", "syntactic_surprisal_bits", "lexical_surprisal_bits",
-        "entropy_reduction_bits", "depth", "unknown", "surprisal_bits_prev1", "unknown_prev1"
+        "entropy_reduction_bits", "unknown", "surprisal_bits_prev1", "unknown_prev1"
     ]  # fmt: skip
     parts = ["NA", "NA"]  # the model has no preterminals, and no entropy is known after the last word
     assert found[0][:8] == ["1", "a", "1", "The dog", "300", "the dog", "2.885390", "2.885390"]
-    assert found[0][8:] == [*parts, "0.000000", "NA", "0", "NA", "NA"]
+    assert found[0][8:] == [*parts, "0.000000", "0", "NA", "NA"]
     assert found[3][:8] == ["1", "b", "2", "zorks.", "NA", "<unk>", "14.426950", "5.770780"]
-    assert found[3][8:] == [*parts, "NA", "NA", "1", "1.442695", "0"]
+    assert found[3][8:] == [*parts, "NA", "1", "1.442695", "0"]
 
 
 def test_the_end_is_asked_for_where_a_last_region_has_no_tokens(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_columns_that_are_there_already(tmp_path: Path) -> None:
 
 
 class Annotated(UnigramModel):
-    """The syntactic surprisal of a word is its place in the sentence, as is its depth; a mark has neither."""
+    """The syntactic surprisal of a word is its place in the sentence; a mark has none."""
 
     def surprisal(self, sentences: Sequence[Sequence[str]], **_: bool) -> list[list[WordSurprisal]]:
         return [
@@ -208,16 +208,12 @@ class Annotated(UnigramModel):
             for records in super().surprisal(sentences)
         ]
 
-    def depths(self, sentences: list[list[str]]) -> list[list[float | None]]:
-        return [[float(place) if word.isalnum() else None for place, word in enumerate(words)] for words in sentences]
-
 
 def test_numbers_of_regions_with_several_tokens(tmp_path: Path) -> None:
-    """Surprisals are summed; the entropy is that before the first token, the depth that of the last."""
+    """Surprisals are summed; the entropy is that before the first token."""
     table = read_item_table(written(tmp_path, "item\tword\n1\tdon't\n1\t—\n1\tdog,\n1\tthe cat.\n"))
-    scores = score_item_table(Annotated({"the": 0.0, "dog": 2.0, "cat": 1.0}), table, entropies=True, depths=True)
+    scores = score_item_table(Annotated({"the": 0.0, "dog": 2.0, "cat": 1.0}), table, entropies=True)
     assert [score.surprisal for score in scores] == [20, None, 2, 1]
     assert [score.syntactic_surprisal for score in scores] == [0 + 1, None, 3, 5 + 6]
     assert [score.entropy for score in scores] == [2, None, 4, 5]
     assert [score.entropy_reduction for score in scores] == [0, None, 0, None]
-    assert [score.depth for score in scores] == [0, None, 3, 6]

@@ -40,7 +40,6 @@ class ScoreOptions:
     surprisal: bool = flag("--surprisal", "A table of every word's surprisal, in bits.")
     pruned: bool = flag("--pruned", "Leave out improbable spans: faster, and a remark tells the estimated error.")
     entropy: bool = flag("--entropy", "With --surprisal, also next-word entropies, which take time.")
-    depth: bool = flag("--depth", "With --surprisal, also depths in the tree, which take time.")
     regions: bool = flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
     spillover: int = opt("--spillover", "N", "Also surprisals of the N regions before.", 0, min=0, max=20)
     json: Json = None
@@ -65,7 +64,7 @@ def command(request: ScoreRequest) -> None:
     With --surprisal, print a tab-separated table instead, with a row for each word and one, <end>, for the end of each
     sentence (docs/surprisal.md). surprisal_bits is -log2 P(word | the words before it), the sum of
     syntactic_surprisal_bits, by how much the word changes what is known of its preterminal, and lexical_surprisal_bits,
-    the choice of the word. --entropy and --depth add columns, and each takes about as long again. token is the word as
+    the choice of the word. --entropy adds columns, and takes about as long again. token is the word as
     the model sees it; words that the run drops have NA. A word with a quotation mark is quoted and the mark doubled, as
     pandas.read_csv(sep="\\t") reads it. Further columns are the file where there are several, the sent_id of CoNLL-U
     and, with --offsets, the characters of the word.
@@ -101,8 +100,8 @@ def command(request: ScoreRequest) -> None:
     for file in [] if request.regions else request.files or []:
         if file.lower().endswith(".csv"):
             raise InputError(f"{file}: is a table; --regions reads it as one, or save its sentences as text")
-    if (request.entropy or request.depth) and not request.surprisal:
-        raise InputError("--entropy and --depth add columns to the table of words; give --surprisal with them")
+    if request.entropy and not request.surprisal:
+        raise InputError("--entropy adds columns to the table of words; give --surprisal with it")
     if request.pruned and request.regions:
         raise InputError("--pruned is for sentences and their words; leave it out, or --regions")
     if request.spillover and not request.regions:
@@ -142,7 +141,7 @@ def _score_regions(request: ScoreRequest, model: "WordModel") -> list[Row]:
     from simplepcfg.linguistics.item_tables import ADDED_COLUMNS, equal_conditions_remark, score_item_table, scored_rows
 
     table = read_items((request.files or ["-"])[0], request.quiet)
-    scores = score_item_table(model, table, entropies=True, depths=True)
+    scores = score_item_table(model, table, entropies=True)
     header, *rows = scored_rows(table, scores, request.spillover)
     if request.json != "-":
         write_lines(map(table_row, [header, *rows]))
@@ -161,7 +160,6 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
 
     fields = [name for name in INFORMATION if request.entropy or name not in ENTROPIES]
     names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in fields)]
-    names += ["depth"] if request.depth else []
     numbers, header, held = count(job.first + 1), request.json != "-", list[Row]()
 
     def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
@@ -169,7 +167,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
         place = job.place(item).values()
         rows = [
             [*row, *place, *map(_number, offset_cells(item.offsets, index))]
-            for index, row in enumerate(_surprisal_rows(next(numbers), shown, fields, request.depth))
+            for index, row in enumerate(_surprisal_rows(next(numbers), shown, fields))
         ]
         if request.json is not None:
             held.extend(dict(zip(names, row, strict=True)) for row in rows)
@@ -180,7 +178,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
     def surprisals(chunk: Chunk) -> "Sequence[Sequence[WordSurprisal]]":
         if not isinstance(model, Run):
             return model.surprisal(chunk, entropies=request.entropy)
-        tables = model.surprisal(chunk, entropies=request.entropy, depths=request.depth, pruned=request.pruned)
+        tables = model.surprisal(chunk, entropies=request.entropy, pruned=request.pruned)
         errors.extend(error / math.log(2) for error in tables.errors)
         return tables
 
@@ -254,14 +252,12 @@ def _chunks(request: ScoreRequest, job: Job, model: "WordModel") -> Iterator[Chu
         )
 
 
-def _surprisal_rows(
-    sentence: int, records: Sequence["WordSurprisal"], fields: Sequence[str], depth: bool
-) -> Iterator[list[Cell]]:
+def _surprisal_rows(sentence: int, records: Sequence["WordSurprisal"], fields: Sequence[str]) -> Iterator[list[Cell]]:
     """Yield a sentence's rows of the table; sentences and positions count from 1."""
     for position, record in enumerate(records, start=1):
         nats = (getattr(record, name) for name in fields)
         bits = (None if value is None else value / math.log(2) for value in nats)
-        yield [sentence, position, record.word, record.token, *bits, *([record.depth] if depth else [])]
+        yield [sentence, position, record.word, record.token, *bits]
 
 
 def _begins_a_table(sentence: object) -> bool:

@@ -26,10 +26,9 @@ from simplepcfg.inference.scoring import PrunedScore, log_probabilities, pruned_
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
 from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records
-from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTable, SurprisalTables
+from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.regions import region_surprisals
-from simplepcfg.linguistics.word_model import with_depths
 from simplepcfg.progress import stage
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.failures import resource_errors
@@ -102,7 +101,6 @@ class Run(TrainedModel):
         *,
         ends: bool = True,
         entropies: bool = False,
-        depths: bool = False,
         pruned: bool = False,
     ) -> SurprisalTables:
         """Return, for each sentence, the surprisal of each word and of the end, in nats.
@@ -115,24 +113,19 @@ class Run(TrainedModel):
 
         `to_frame()` of the answer is a pandas data frame. With `ends=False` the records of the end, and of an `<eos>`
         that is added, are left out, which takes less time. With `entropies` records also have the entropy of what could
-        have stood in the word's place and by how much it falls, with `depths` the number of constituents over the word
-        (see `depths`); each takes about as long again. `pruned` leaves out improbable nodes: on a CPU, grammars of 512
-        nonterminals or more take about a third of the time, and `errors` of the answer are estimates of by how much the
-        surprisals are too large; docs/surprisal.md has measured ones.
+        have stood in the word's place and by how much it falls, which takes about as long again. `pruned` leaves out
+        improbable nodes: on a CPU, grammars of 512 nonterminals or more take about a third of the time, and `errors` of
+        the answer are estimates of by how much the surprisals are too large; docs/surprisal.md has measured ones.
         """
-        items = list(sentences) if depths else sentences
-        tables = surprisal_records(self, items, ends, entropies, pruned)
-        if depths:
-            tables[:] = map(SurprisalTable, with_depths(tables, self.depths(items)))
-        return tables
+        return surprisal_records(self, sentences, ends, entropies, pruned)
 
     def region_surprisal(self, sentences: Iterable[Sequence[str]], *, entropies: bool = False) -> RegionTables:
         """Return, for each sentence, the surprisal of each of its regions, in nats.
 
         A sentence is a list of the texts of its regions, as written, `["The horse", "fell."]`; they are tokenised as
-        one running sentence, and the record of a region has the sum over its tokens and the depth of the last one.
+        one running sentence, and the record of a region has the sum over its tokens.
         """
-        return RegionTables(region_surprisals(self, region_texts(sentences), entropies=entropies, depths=True))
+        return RegionTables(region_surprisals(self, region_texts(sentences), entropies=entropies))
 
     def complete(
         self,

@@ -50,7 +50,7 @@ class RegionTables(list[list[RegionSurprisal]]):
 
 
 def _frame(tables: Sequence[Sequence[WordSurprisal | RegionSurprisal]]) -> DataFrame:
-    """Return the fields of records as columns: entropies and depths where any record has one."""
+    """Return the fields of records as columns: entropies where any record has one."""
     try:
         import pandas
     except ImportError:
@@ -62,7 +62,6 @@ def _frame(tables: Sequence[Sequence[WordSurprisal | RegionSurprisal]]) -> DataF
     )
     if "tokens" in frame:
         frame["tokens"] = frame["tokens"].map(" ".join)
-    for field, optional in (("entropy", ENTROPIES), ("depth", ("depth",))):
-        if field in frame and frame[field].isna().all():
-            frame = frame.drop(columns=list(optional))
+    if "entropy" in frame and frame["entropy"].isna().all():
+        frame = frame.drop(columns=list(ENTROPIES))
     return frame.rename(columns={field: f"{field}_nats" for field in INFORMATION})

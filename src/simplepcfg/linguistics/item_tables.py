@@ -19,7 +19,7 @@ TEXT_COLUMNS = ("region", "word", "text", "content")  # the first that is there 
 SENTENCE_COLUMNS = ("item", "condition", "sentence")  # rows that agree in all of these make a sentence
 IDENTIFYING_COLUMNS = ("item", "sentence")  # one of these is needed: a condition has many sentences
 PLACE_COLUMNS = ("zone", "position")  # numbers that must grow within a sentence
-ADDED_COLUMNS = ("tokens", *(f"{name}_bits" for name in INFORMATION), "depth", "unknown")
+ADDED_COLUMNS = ("tokens", *(f"{name}_bits" for name in INFORMATION), "unknown")
 NOTHING = "NA"  # what pandas and R read as missing
 
 
@@ -105,12 +105,10 @@ def several_sentences_remark(table: ItemTable) -> str | None:
     )
 
 
-def score_item_table(
-    model: WordModel, table: ItemTable, *, entropies: bool = False, depths: bool = False
-) -> list[RegionSurprisal]:
-    """Compute the surprisal of each row's region, its entropy and depth where they are wanted, row by row."""
+def score_item_table(model: WordModel, table: ItemTable, *, entropies: bool = False) -> list[RegionSurprisal]:
+    """Compute the surprisal of each row's region, and its entropy where it is wanted, row by row."""
     surprisals: list[RegionSurprisal | None] = [None] * len(table.rows)
-    scored = region_surprisals(model, table.texts(), entropies=entropies, depths=depths)
+    scored = region_surprisals(model, table.texts(), entropies=entropies)
     for rows, regions in zip(table.sentences, scored, strict=True):
         for row, region in zip(rows, regions, strict=True):
             surprisals[row] = region
@@ -158,8 +156,7 @@ def scored_rows(table: ItemTable, scores: Sequence[RegionSurprisal], spillover: 
     before = previous_rows(table, spillover)
     for index, (row, score) in enumerate(zip(table.rows, scores, strict=True)):
         numbers = [_bits(getattr(score, name)) for name in INFORMATION]
-        depth = NOTHING if score.depth is None else f"{score.depth:.6f}"
-        cells = [" ".join(score.tokens) or NOTHING, *numbers, depth, str(score.unknown)]
+        cells = [" ".join(score.tokens) or NOTHING, *numbers, str(score.unknown)]
         for other in before[index]:
             earlier = None if other is None else scores[other]
             cells += [NOTHING, NOTHING] if earlier is None else [_bits(earlier.surprisal), str(earlier.unknown)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -12,7 +12,6 @@ from simplepcfg.linguistics.word_model import (
     WordModel,
     WordSurprisal,
     entropy_reductions,
-    with_depths,
     with_known_marks,
     words_of_item,
 )
@@ -30,7 +29,6 @@ class RegionSurprisal:
     syntactic_surprisal: float | None = None  # summed as surprisal is; None for a model without preterminals
     lexical_surprisal: float | None = None
     entropy_reduction: float | None = None  # by how much the entropy falls until the next region, or 0
-    depth: float | None = None  # where it was asked for: that of the last token
 
     @property
     def has_unknown(self) -> bool:
@@ -69,21 +67,18 @@ def tokenise_regions(regions: Sequence[str], model: WordModel | None = None) -> 
 
 
 def region_surprisals(
-    model: WordModel, sentences: Sequence[Sequence[str]], *, entropies: bool = False, depths: bool = False
+    model: WordModel, sentences: Sequence[Sequence[str]], *, entropies: bool = False
 ) -> list[list[RegionSurprisal]]:
     """Compute the surprisal of each region of each sentence, which is given as the texts of its regions, in order.
 
     A last region of nothing but marks that the model does not look at, such as a full stop, has the surprisal of the
     end of the sentence: that is where the model decides what the full stop says. With `entropies` regions have an
-    entropy and its reduction, with `depths` a depth.
+    entropy and its reduction.
     """
     tokenised = [tokenise_regions(regions, model) for regions in sentences]
     ends = any(_last_region_is_dropped(model, item) for item in tokenised)
     words = [item.words for item in tokenised]
     tables = model.surprisal(words, ends=ends, entropies=entropies)
-    ask: Callable[[list[list[str]]], list[list[float | None]]] | None = getattr(model, "depths", None)
-    if depths and ask is not None:  # a model without trees has none
-        tables = with_depths(tables, ask(words))
     return [
         _of_sentence(regions, item, table) for regions, item, table in zip(sentences, tokenised, tables, strict=True)
     ]
@@ -120,7 +115,6 @@ def _of_region(region: str, records: Sequence[WordSurprisal], entropy_reduction:
         syntactic_surprisal=_sum(record.syntactic_surprisal for record in records),
         lexical_surprisal=_sum(record.lexical_surprisal for record in records),
         entropy_reduction=entropy_reduction,
-        depth=next((record.depth for record in reversed(records) if record.depth is not None), None),
     )
 
 

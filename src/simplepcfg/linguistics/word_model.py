@@ -37,7 +37,6 @@ class WordSurprisal:
     syntactic_surprisal: float | None = None  # how far the word changes what is known of its preterminal
     lexical_surprisal: float | None = None  # the rest: the choice of the word; None for a model without preterminals
     entropy_reduction: float | None = None  # by how much the entropy falls through the word, or 0
-    depth: float | None = None  # where it was asked for: the expected number of constituents over the word
 
 
 class WordReader(Protocol):
@@ -97,16 +96,6 @@ def with_entropy_reductions(records: Sequence[WordSurprisal]) -> list[WordSurpri
     """Return the records of a sentence with the entropy reduction of each."""
     reductions = entropy_reductions([record.entropy for record in records])
     return [replace(record, entropy_reduction=value) for record, value in zip(records, reductions, strict=True)]
-
-
-def with_depths(
-    tables: Sequence[Sequence[WordSurprisal]], depths: Sequence[Sequence[float | None]]
-) -> list[list[WordSurprisal]]:
-    """Return the records of sentences with the depth of each word; those after the words have none."""
-    return [
-        [*(replace(record, depth=depth) for record, depth in zip(table, values, strict=False)), *table[len(values) :]]
-        for table, values in zip(tables, depths, strict=True)
-    ]
 
 
 def entropy_reductions(entropies: Sequence[float | None]) -> list[float | None]:
