@@ -19,9 +19,8 @@ from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, Vocab
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import viterbi_trees
-from simplepcfg.inference.labelling import labelled_trees
 from simplepcfg.inference.marginals import Words, with_separators
-from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
+from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel

@@ -20,7 +20,7 @@ from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.marginals import Bonus, Words
-from simplepcfg.inference.sentences import original_tree
+from simplepcfg.inference.sentences import original_labelled_tree, original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.runs.device import seeded
@@ -200,23 +200,10 @@ def _sample_chains(
 def labelled_tree(words: Sequence[str], prepared: Prepared, tree: LabelledTree) -> SpanTree:
     """Return a model's tree over its tokens as a tree over the original words; dropped words have the tag `T`.
 
-    Where an added `<eos>` is cut off, a span that then covers the same words as one below it goes, and the lower one's
-    symbol stays. Where there is no tree, all words hang from one `X`.
+    Where there is no tree, all words hang from one `X`.
     """
     if not tree.labels:
         return original_tree(words, prepared, [])
-    kept = prepared.kept
-    n = len(kept)
-    labels: dict[tuple[int, int], str] = {}
-    for (i, j), label in zip(tree.spans, tree.labels, strict=True):  # parents first: the lower one's label is last
-        if min(j, n) - i >= 2:
-            labels[i, min(j, n)] = f"NT-{label}"
-    tags = [WORD_LABEL] * len(words)
-    for index, tag in zip(kept, tree.tags, strict=False):
-        tags[index] = f"T-{tag}"
-    spans = [
-        (0, len(words), label) if (i, j) == (0, n) else (kept[i], kept[j - 1] + 1, label)
-        for (i, j), label in labels.items()
-    ]
-    spans.sort(key=lambda span: (span[0], -span[1]))
-    return SpanTree(tuple(words), tuple(tags), tuple(spans) or ((0, len(words), PHRASE_LABEL),))
+    spans = [(i, j, f"NT-{label}") for (i, j), label in zip(tree.spans, tree.labels, strict=True)]
+    tags = [f"T-{tag}" for tag in tree.tags]
+    return original_labelled_tree(words, prepared, spans, tags, [WORD_LABEL] * len(words))

@@ -176,7 +176,8 @@ class Run(TrainedModel):
         labels: bool = True,
     ) -> list[SpanTree]:
         """Return the trees of `parse` as arrays of spans, whose depth is not limited."""
-        return parse_spans(self, sentences, constraints, decode, labels)
+        prepared = self.prepare(sentences)
+        return parse_spans(self, prepared, make_bonus(constraints, prepared, self.device), decode, labels)
 
     def k_best(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None

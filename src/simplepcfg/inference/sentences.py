@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Union
 
 from simplepcfg.data.preprocessing import Prepared, Preprocessing, with_word_tags
-from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,6 +87,31 @@ def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tupl
     whole = (0, len(kept))  # grows to the whole sentence, as which from_spans adds it
     inner = [(kept[i], kept[j - 1] + 1) for i, j in prepared.word_spans(spans) if (i, j) != whole]
     return SpanTree.from_spans(words, inner)
+
+
+def original_labelled_tree(
+    words: Sequence[str],
+    prepared: Prepared,
+    spans: Iterable[tuple[int, int, str]],
+    tags: Sequence[str],
+    dropped: Sequence[str],
+) -> SpanTree:
+    """Return labelled spans over a model's tokens, parents first, as a tree over the original words.
+
+    Words that preprocessing dropped have the tags of `dropped`, which has one a word. Where an added `<eos>` is cut
+    off, a span that then covers the same words as one below it goes, and the lower one's label stays.
+    """
+    kept, n = prepared.kept, len(prepared.kept)
+    labels = {(i, min(j, n)): label for i, j, label in spans if min(j, n) - i >= 2}
+    tagged = list(dropped)
+    for index, tag in zip(kept, tags, strict=False):
+        tagged[index] = tag
+    nodes = [
+        (0, len(words), label) if (i, j) == (0, n) else (kept[i], kept[j - 1] + 1, label)
+        for (i, j), label in labels.items()
+    ]
+    nodes.sort(key=lambda node: (node[0], -node[1]))
+    return SpanTree(tuple(words), tuple(tagged), tuple(nodes) or ((0, len(words), PHRASE_LABEL),))
 
 
 def nltk_trees(trees: Iterable[SpanTree]) -> list[Tree]:
