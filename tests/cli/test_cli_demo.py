@@ -31,7 +31,7 @@ def test_results_and_the_commands_that_follow(call: Call, text_file: Path) -> No
     assert result.code == 0
     for shown in ("true grammar", "unigram", "uniform", "left-branching", "right-branching", "random", "oracle"):
         assert shown in result.out
-    assert result.out.count("induced") == 3
+    assert result.out.count("induced  ") == 3
     commands = [shlex.split(line) for line in result.lines if line.startswith("  ") and "simplepcfg" in line]
     assert len(commands) == 4
     for command in commands:

@@ -54,11 +54,6 @@ def test_sentences_without_a_probability_are_counted(call: Call, tiny_run: Path,
     assert "-inf for 1 sentence: it has no words" in call("score", eos_run, stdin="dog\n\n").err
 
 
-def test_a_table_without_regions_gets_a_remark(call: Call, tiny_run: Path) -> None:
-    table = "item\tregion\n1\tthe dog\n1\tsees a cat\n"
-    assert "begins as a table of items does; --regions reads it" in call("score", tiny_run, stdin=table).err
-
-
 def test_baselines_have_no_probability(call: Call) -> None:
     result = call("score", "left-branching", stdin="a b")
     assert (result.code, result.out) == (2, "")

@@ -1,21 +1,18 @@
 """`simplepcfg demo`: the whole way from raw sentences to trees on a treebank that comes with the package."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_lines
 from simplepcfg.cli.requests import opt
-from simplepcfg.drawing.text_trees import draw_tree, side_by_side
+from simplepcfg.drawing.text_trees import nested_words
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simplepcfg.data.trees import SpanTree
-    from simplepcfg.evaluation.perplexity import PerplexityReport
     from simplepcfg.evaluation.report import EvaluationReport
     from simplepcfg.evaluation.treebank import Treebank
     from simplepcfg.inference.run import Run
@@ -54,11 +51,8 @@ def command(
     train_or_resume(out, device, quiet)
     run = load(out, device)
     treebank = Treebank(read_trees(out / TEST), run.preprocessing)
-    induced = run.evaluate(treebank, "SN-PCFG")
-    console = results_console()
-    assert induced.perplexity is not None
-    console.print(perplexity_table(induced.perplexity))
-    console.print(f1_table([induced, *(treebank.baseline(name) for name in BASELINES)]))
+    induced = run.evaluate(treebank, "SN-PCFG, learned")
+    results_console().print(results_table([induced, *(treebank.baseline(name) for name in BASELINES)]))
     write_lines([*drawings(run, treebank), *next_commands(out)])
 
 
@@ -112,44 +106,29 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
     return state.ended_by(config.training) is not None
 
 
-def perplexity_table(induced: "PerplexityReport") -> "Table":
-    """Return a table of perplexities: the learned grammar between the true one, which is best, and word counts."""
+def results_table(reports: list["EvaluationReport"]) -> "Table":
+    """Return a table of F1 and perplexity: the learned grammar beside baselines and the grammar of the treebank."""
     from simplepcfg.evaluation.rendering import rich_grid
 
-    values = {"true grammar": TRUE_PERPLEXITY, "SN-PCFG, learned": induced.perplexity, **OF_WORDS}
-    cells = [(name, f"{value:.2f}") for name, value in values.items()]
-    caption = f"over {induced.tokens:,} tokens: {induced.convention}"
-    return rich_grid(["", "perplexity per token"], cells, "held-out perplexity (lower is better)", caption=caption)
-
-
-def f1_table(reports: list["EvaluationReport"]) -> "Table":
-    """Return a table of F1: the learned trees between branching baselines and the best that binary trees can reach."""
-    from simplepcfg.evaluation.rendering import rich_grid
-
-    cells = [(report.name, f"{report.sentence_f1:.1f}", f"{report.corpus_f1:.1f}") for report in reports]
-    caption = f"{reports[0].sentences:,} sentences, {reports[0].tokens:,} words"
-    return rich_grid(["", "S-F1", "corpus F1"], cells, "trees against gold (F1 from 0 to 100)", caption=caption)
+    (learned, *_) = reports
+    assert learned.perplexity is not None
+    perplexities = {learned.name: learned.perplexity.perplexity, "true grammar": TRUE_PERPLEXITY, **OF_WORDS}
+    scores = {report.name: [f"{report.sentence_f1:.1f}", f"{report.corpus_f1:.1f}"] for report in reports}
+    rows = [
+        [name, *scores.get(name, ["–", "–"]), f"{perplexities[name]:.2f}" if name in perplexities else "–"]
+        for name in scores | perplexities
+    ]
+    caption = f"{learned.sentences:,} held-out sentences, {learned.perplexity.describe()}"
+    return rich_grid(["", "S-F1", "corpus F1", "perplexity"], rows, "trees against gold, and text", caption=caption)
 
 
 def drawings(run: "Run", treebank: "Treebank") -> list[str]:
-    """Return drawings of the gold and the induced trees of three short sentences, side by side."""
+    """Return three short sentences with the brackets of their gold and induced trees."""
     chosen = [tree for tree in treebank.original if len(tree) in DRAWN_LENGTHS][:DRAWN]
     lines = []
     for gold, induced in zip(chosen, run.parse_spans(chosen), strict=True):
-        lines += [" ".join(gold.words), ""]
-        columns = side_by_side(draw_tree(branching(gold)), draw_tree(induced), ("gold", "induced"))
-        lines += ["  " + line for line in columns]
-        lines.append("")
+        lines += [f"gold     {nested_words(gold)}", f"induced  {nested_words(induced)}", ""]
     return lines
-
-
-def branching(tree: "SpanTree") -> "SpanTree":
-    """Return the tree without phrases over one word and without unary chains, which induced trees cannot have."""
-    seen: dict[tuple[int, int], tuple[int, int, str]] = {}
-    for i, j, label in tree.spans:
-        if j - i > 1:
-            seen.setdefault((i, j), (i, j, label))
-    return replace(tree, spans=tuple(seen.values()))
 
 
 def next_commands(out: Path) -> list[str]:

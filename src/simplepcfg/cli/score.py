@@ -1,7 +1,6 @@
 """`simplepcfg score`: how probable is each sentence."""
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -182,7 +181,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
         errors.extend(error / math.log(2) for error in tables.errors)
         return tables
 
-    for chunk in _chunks(request, job, model):
+    for chunk in _chunks(job, model):
         tables = surprisals(chunk)
         if job.done == job.first:
             names += [*job.columns, *(["start", "end"] if request.offsets else [])]
@@ -210,7 +209,7 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[R
         errors.extend(each.error for each in pruned)
         return [each.log_probability for each in pruned]
 
-    scores = map(score, _chunks(request, job, model))
+    scores = map(score, _chunks(job, model))
     impossible, numbers = 0, count(job.first + 1)
     held: list[Row] = []
 
@@ -237,19 +236,17 @@ def _tell_errors(remark: str, errors: Sequence[float], quiet: bool) -> None:
         note("without improbable spans, " + remark.format(sum(errors) / len(errors), max(errors)), quiet)
 
 
-def _chunks(request: ScoreRequest, job: Job, model: "WordModel") -> Iterator[Chunk]:
+def _chunks(job: Job, model: "WordModel") -> Iterator[Chunk]:
     """Yield chunks of sentences; controls get words alone, where a run takes the tags of trees, too."""
     from simplepcfg.inference.run import Run
     from simplepcfg.inference.sentences import split_sentences
     from simplepcfg.linguistics.word_model import with_known_marks
 
-    for number, chunk in enumerate(job.chunks()):
-        if number == 0 and _begins_a_table(chunk[0]):
-            name = request.files[0] if request.files and request.files != ["-"] else "standard input"
-            note(f"{name} begins as a table of items does; --regions reads it as one", request.quiet)
-        yield (
-            chunk if isinstance(model, Run) else [with_known_marks(model, words) for words, _ in split_sentences(chunk)]
-        )
+    if isinstance(model, Run):
+        yield from job.chunks()
+        return
+    for chunk in job.chunks():
+        yield [with_known_marks(model, words) for words, _ in split_sentences(chunk)]
 
 
 def _surprisal_rows(sentence: int, records: Sequence["WordSurprisal"], fields: Sequence[str]) -> Iterator[list[Cell]]:
@@ -258,14 +255,6 @@ def _surprisal_rows(sentence: int, records: Sequence["WordSurprisal"], fields: S
         nats = (getattr(record, name) for name in fields)
         bits = (None if value is None else value / math.log(2) for value in nats)
         yield [sentence, position, record.word, record.token, *bits]
-
-
-def _begins_a_table(sentence: object) -> bool:
-    """Tell whether the first line of the input is the header of a table that --regions would read."""
-    if not isinstance(sentence, list):
-        return False
-    names = {name.strip('"').lower() for word in sentence for name in re.split("[,;]", word)}
-    return "item" in names and not names.isdisjoint(("region", "word"))
 
 
 def _cell(value: Cell) -> str:

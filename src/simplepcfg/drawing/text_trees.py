@@ -1,10 +1,6 @@
-"""Trees drawn with lines, one node a line: narrow enough to stand side by side in a terminal."""
-
-from itertools import zip_longest
+"""Trees drawn with lines, one node a line, or as words with brackets around them."""
 
 from simplepcfg.drawing.trees import AnyTree, parents_of
-
-GAP = 4
 
 
 def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
@@ -30,18 +26,11 @@ def nested_words(tree: AnyTree) -> str:
     """Return the words of a tree on one line, with brackets around every span of two words or more but the whole."""
     n = len(tree.words)
     opened, closed = [0] * (n + 1), [0] * (n + 1)
-    for i, j, _ in tree.spans:
+    for i, j in {(i, j) for i, j, _ in tree.spans}:  # a unary chain has one pair of brackets
         if 1 < j - i < n:
             opened[i] += 1
             closed[j] += 1
     return " ".join(f"{'[' * opened[k]}{word}{']' * closed[k + 1]}" for k, word in enumerate(tree.words))
-
-
-def side_by_side(left: list[str], right: list[str], titles: tuple[str, str]) -> list[str]:
-    """Return the lines of two drawings in two columns under their titles."""
-    width = max(len(line) for line in [titles[0], *left]) + GAP
-    rows = [titles, *zip_longest(left, right, fillvalue="")]
-    return [f"{first:<{width}}{second}".rstrip() for first, second in rows]
 
 
 def _last_children(tree: AnyTree) -> tuple[list[bool], list[bool]]:

@@ -6,15 +6,12 @@ from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
-from simplepcfg.data.batching import evaluation_batches
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.readers import read_trees
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.marginals import span_marginals
@@ -114,7 +111,7 @@ class Ensemble:
             tables = span_marginals(run, pairs, None, separators=True)
             logs = [(table + LEAST_MARGINAL).log() / len(self.runs) for table in tables]
             total = [a + b for a, b in zip(total, logs, strict=True)] if total else logs
-        return _trees([table.exp() for table in total])
+        return [best_trees(table.exp()[None])[0] if len(table) > 2 else [] for table in total]
 
     def _refuse_other_words(
         self, run: Run, sentences: Tagged, first: Sequence[Prepared], prepared: Sequence[Prepared]
@@ -126,20 +123,3 @@ class Ensemble:
                     f"sentence {shortened(words)!r}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
                     f"{len(other.tokens)}; an ensemble needs runs whose preprocessing keeps the same words"
                 )
-
-
-def _trees(tables: Sequence[Tensor]) -> list[Spans]:
-    """Return the tree with the largest sum of each table of marginals [tokens + 1, tokens + 1]."""
-    trees: list[Spans] = [[] for _ in tables]
-    places = [index for index, table in enumerate(tables) if table.shape[0] > 2]
-    sizes = [tables[index].shape[0] - 1 for index in places]
-    for chosen in evaluation_batches(sizes, max_cells=MAX_CELLS):
-        posts = sizes[chosen[-1]] + 1
-        stacked = torch.zeros(len(chosen), posts, posts)
-        for row, k in enumerate(chosen):
-            here = tables[places[k]]
-            stacked[row, : len(here), : len(here)] = here
-        lengths = torch.tensor([sizes[k] for k in chosen])
-        for k, spans in zip(chosen, best_trees(stacked, lengths), strict=True):
-            trees[places[k]] = spans
-    return trees
