@@ -1,13 +1,12 @@
 """Training steps on a mesh of CPU processes: memory, bytes over the wire and processor time of each process.
 
     python benchmarks/cluster.py [--nonterminals 1024] [--processes 2,4,8]
-    python benchmarks/cluster.py --one-by-one   # what a mesh of 1 × 1 adds to a step
-    python benchmarks/cluster.py --predict      # the table of docs/clusters.md
+    python benchmarks/cluster.py --predict   # the table of docs/clusters.md
 
 A process's memory is the most that its tensors take at a time, from the making of the model to the end of the second
 step: no memory of the interpreter, of libraries or of gloo is in it. Bytes are those of the tensors that
 pass through collectives. Time is processor time, which waiting for other processes is no part of. Appends a row for
-each number of processes to results/cluster_cpu.csv, or one to results/cluster_one_by_one.csv.
+each number of processes to results/cluster_cpu.csv.
 """
 
 import argparse
@@ -221,24 +220,6 @@ def measure_shards(states: int, counts: list[int], steps: int, csv: Path) -> Non
     append_rows(csv, [{**where, "load": round(os.getloadavg()[0], 1), **row} for row in rows])
 
 
-def measure_one_by_one(states: int, rounds: int, csv: Path) -> None:
-    """Print and append the processor time of a step on a mesh of 1 × 1 beside that of one process alone, in turns."""
-    batch = make_batch()
-    groups = {"alone": Group(), "1 × 1": make_group(0, 1, random.randrange(20000, 32000), (1, 1))}
-    steps = {name: make_step(states, group) for name, group in groups.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(rounds + 1):
-        for name, step in steps.items() if number % 2 else reversed(steps.items()):
-            begun = time.process_time()
-            step(batch, SENTENCES, 1e-3)
-            seconds[name].append(time.process_time() - begun)
-    alone, meshed = (median(each[1:]) for each in seconds.values())
-    ratio = median(b / a for a, b in zip(seconds["alone"][1:], seconds["1 × 1"][1:], strict=True))
-    print(f"N = {states}, {rounds} rounds: alone {alone:.4f} s, 1 × 1 {meshed:.4f} s; median of ratios {ratio:.4f}")
-    numbers = {"alone_s": round(alone, 4), "mesh_s": round(meshed, 4), "ratio": round(ratio, 4)}
-    append_rows(csv, [{**environment(torch.device("cpu")), "N": states, "rounds": rounds, **numbers}])
-
-
 def predictions() -> list[str]:
     """Return the table of docs/clusters.md: steps of large grammars on H200 GPUs, by the plan's formulas."""
     lines = [
@@ -268,15 +249,12 @@ def main() -> None:
     parser.add_argument("--nonterminals", type=int, default=1024)
     parser.add_argument("--processes", default="2,4,8", help="beside one alone")
     parser.add_argument("--steps", type=int, default=5, help="steps that are timed")
-    parser.add_argument("--one-by-one", action="store_true", help="time a mesh of 1 × 1 instead")
     parser.add_argument("--predict", action="store_true", help="print the table of docs/clusters.md instead")
     parser.add_argument("--csv", type=Path, default=RESULTS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.predict:
         print("\n".join(predictions()))
-    elif given.one_by_one:
-        measure_one_by_one(given.nonterminals, given.steps, given.csv.with_name("cluster_one_by_one.csv"))
     else:
         measure_shards(given.nonterminals, [int(count) for count in given.processes.split(",")], given.steps, given.csv)
 
