@@ -90,19 +90,6 @@ def test_chosen_spans() -> None:
     torch.testing.assert_close(chosen, everything[spans[:, 0], spans[:, 1], spans[:, 2]])
 
 
-def test_divergence() -> None:
-    p, q = grammar(0), grammar(1)
-    found = p.kl_divergence(q, WORDS, LENGTHS)
-    assert (found[LENGTHS > 1] > 0).all()
-    assert not p.kl_divergence(p, WORDS, LENGTHS)[LENGTHS > 1].any()
-
-
-def test_divergence_needs_the_same_symbols() -> None:
-    p, q = grammar(0), grammar(1, N=3, P=4)
-    with pytest.raises(InputError, match=r"N, P = \(2, 2\), the other \(3, 4\)"):
-        p.kl_divergence(q, WORDS, LENGTHS)
-
-
 def test_what_is_differentiable() -> None:
     one = grammar(grad=True)
     for answer in (
@@ -110,7 +97,6 @@ def test_what_is_differentiable() -> None:
         one.tag_marginals(WORDS, LENGTHS),
         one.rule_counts(WORDS, LENGTHS).left,
         one.entropy(WORDS, LENGTHS)[LENGTHS > 1],
-        one.kl_divergence(grammar(1), WORDS, LENGTHS)[LENGTHS > 1],
     ):
         (slope,) = torch.autograd.grad(answer.square().sum(), one.left)
         assert slope.isfinite().all()

@@ -46,7 +46,6 @@ UNSUPPORTED = {
         "symbols_given_trees",
         "rule_counts",
         "entropy",
-        "kl_divergence",
         "termination_probability",
     },
 }

@@ -38,7 +38,6 @@ QUESTIONS: dict[str, Ask] = {
     "tag_marginals": lambda g, words, lengths: g.tag_marginals(words, lengths),
     "rule_counts": lambda g, words, lengths: g.rule_counts(words, lengths).root,
     "entropy": lambda g, words, lengths: g.entropy(words, lengths),
-    "kl_divergence": lambda g, words, lengths: g.kl_divergence(g, words, lengths),
     "prefix_log_probabilities": lambda g, words, lengths: g.prefix_log_probabilities(words, lengths),
     "surprisal": lambda g, words, lengths: g.surprisal(words, lengths),
     "surprisal_parts": lambda g, words, lengths: g.surprisal_parts(words, lengths),

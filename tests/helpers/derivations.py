@@ -120,14 +120,3 @@ def answers(*rules: Tensor, span_bonus: Tensor | None = None) -> Answers:
     for (name, *place), total in totals.items():
         getattr(result, str(name))[tuple(place)] = total
     return result
-
-
-def divergence(p: tuple[Tensor, ...], q: tuple[Tensor, ...], span_bonus: Tensor | None = None) -> float:
-    """KL(p ‖ q) over the derivations of one sentence."""
-    shares, log_p = probabilities(derivations(*p, span_bonus=span_bonus))
-    others, log_q = probabilities(derivations(*q, span_bonus=span_bonus))
-    if log_p == -math.inf:
-        return -math.inf
-    if log_q == -math.inf or any(a > 0 and b == 0 for a, b in zip(shares, others, strict=True)):
-        return math.inf
-    return sum(a * math.log(a / b) for a, b in zip(shares, others, strict=True) if a > 0)

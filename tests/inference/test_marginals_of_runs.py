@@ -1,4 +1,4 @@
-"""A run's tags, posteriors, entropy, divergence and constraints; several runs as an ensemble."""
+"""A run's tags, posteriors, entropy and constraints; several runs as an ensemble."""
 
 import math
 from pathlib import Path
@@ -63,19 +63,10 @@ def test_span_marginals(runs: list[Run]) -> None:
     assert not found[1].any()
 
 
-def test_entropy_and_divergence(runs: list[Run]) -> None:
+def test_entropy(runs: list[Run]) -> None:
     entropy = runs[0].entropy(SENTENCES)
     assert entropy[1:4] == [-math.inf] * 3
     assert all(value > 0 for value in (entropy[0], *entropy[4:]))
-    divergence = runs[0].kl_divergence(runs[1], SENTENCES)
-    assert divergence[1:4] == [-math.inf] * 3
-    assert all(value > 0 for value in (divergence[0], *divergence[4:]))
-    assert runs[0].kl_divergence(runs[0], SENTENCES)[0] == 0
-
-
-def test_divergence_needs_the_same_words(runs: list[Run]) -> None:
-    with pytest.raises(InputError, match="different vocabularies"):
-        runs[0].kl_divergence(runs[2], SENTENCES)
 
 
 def test_constraints_hold_in_trees_over_the_users_words(runs: list[Run]) -> None:

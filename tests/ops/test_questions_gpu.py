@@ -1,24 +1,17 @@
-"""On a GPU: marginals, counts, entropy and divergence against the CPU in float64."""
+"""On a GPU: marginals, counts, and entropy against the CPU in float64."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from random_grammars import random_case, rules_and_sentences
-from simplepcfg.ops.entropy import derivation_entropy, derivation_kl
+from simplepcfg.ops.entropy import derivation_entropy
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.mbr import best_trees
 
 pytestmark = pytest.mark.gpu
 
 LENGTHS = torch.tensor([17, 3, 1, 9])
-
-
-Tensors = tuple[Tensor, ...]
-
-
-def divergence(p: Tensors, q: Tensors, *, backend: str = "auto", **options: Tensor | None) -> Tensor:
-    return derivation_kl(*rules_and_sentences(*p, **options), *rules_and_sentences(*q, **options), backend=backend)
 
 
 def pair(batched: bool, seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[list[Tensor], list[Tensor]]:
@@ -54,16 +47,14 @@ def test_marginals(batched: bool, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_entropy_and_divergence(batched: bool) -> None:
-    (p, p_host), (q, q_host) = pair(batched), pair(batched, seed=1)
+def test_entropy(batched: bool) -> None:
+    p, p_host = pair(batched)
     options = {"lengths": LENGTHS, "span_bonus": bonus().cuda()}
     on_host = {"lengths": LENGTHS, "span_bonus": bonus().double()}
     found, truth = (
         derivation_entropy(*rules_and_sentences(*p, **options)).cpu(),
         derivation_entropy(*rules_and_sentences(*p_host, **on_host)),
     )
-    torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
-    found, truth = divergence(p, q, **options).cpu(), divergence(p_host, q_host, **on_host)
     torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
 
 

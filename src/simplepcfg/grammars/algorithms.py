@@ -71,13 +71,6 @@ class Algorithms(Generic[Sampled, Counts]):
     def _entropy(self, sentences: Sentences) -> Tensor:
         raise self._unsupported("entropy over derivations")
 
-    def _kl_divergence(self, sentences: Sentences, other: Algorithms[object, object], theirs: Sentences) -> Tensor:
-        raise self._unsupported("divergence over derivations")
-
-    def _dense_rules(self) -> tuple[Tensor, Tensor]:
-        """Return root probabilities [N] and the probability of every A → B C, [N, S, S]; with [B, …] where batched."""
-        raise self._unsupported("labelled derivations to compare")
-
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixTable:
         raise self._unsupported("prefix probabilities")
 

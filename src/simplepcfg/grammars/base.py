@@ -238,23 +238,6 @@ class Grammar(Algorithms[Sampled, Counts]):
         return self._entropy(self._sentences(words, lengths, span_bonus))
 
     @without_autocast
-    def kl_divergence(
-        self,
-        other: Grammar[object, object],
-        words: Tensor,
-        lengths: Tensor | None = None,
-        *,
-        span_bonus: Tensor | None = None,
-    ) -> Tensor:
-        """Compute KL(self ‖ other) over labelled derivations: [B] float64.
-
-        It is +inf where the other lacks a rule that is used, −inf where this one has no derivation. Raises InputError
-        where the two do not have the same symbols, or rules that can be compared.
-        """
-        mine = self._sentences(words, lengths, span_bonus)
-        return self._kl_divergence(mine, other, other._sentences(words, lengths, span_bonus))
-
-    @without_autocast
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute log P(a sentence begins with the first m words), m = 0 … n: [B, n + 1] float64."""
         return self.prefix_states(words, lengths, ends=False).log_prefix

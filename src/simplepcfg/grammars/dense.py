@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.grammars.algorithms import Algorithms
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense import DenseArguments, check_dense_arguments, dense_inside
-from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
+from simplepcfg.ops.dense.entropy import dense_entropy
 from simplepcfg.ops.dense.k_best import dense_k_best
 from simplepcfg.ops.dense.marginals import (
     DenseRuleCounts,
@@ -40,8 +39,7 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     """A → B C with probability rules[A, B, C]; symbols are nonterminals first, then preterminals.
 
     Without ``emissions`` the grammar is asked about log-emissions [B, n, P] in place of word ids. Tag marginals and
-    rule counts are not differentiable. When sentences are drawn, both children of a rule are one choice. Derivations
-    can be compared (``kl_divergence``) with those of a dense, simple or rank grammar of the same symbols.
+    rule counts are not differentiable. When sentences are drawn, both children of a rule are one choice.
     """
 
     root: Tensor  # [N] or [B, N]
@@ -109,14 +107,6 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
 
     def _entropy(self, sentences: Sentences) -> Tensor:
         return dense_entropy(self._arguments(sentences))
-
-    def _kl_divergence(self, sentences: Sentences, other: Algorithms[object, object], theirs: Sentences) -> Tensor:
-        rules = (theirs.log_emissions, *other._dense_rules())
-        q = check_dense_arguments(*rules, sentences.lengths, sentences.span_bonus)
-        return dense_kl(self._arguments(sentences), q)
-
-    def _dense_rules(self) -> tuple[Tensor, Tensor]:
-        return self.root, self.rules
 
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> TagPrefixes:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths)

@@ -92,8 +92,6 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     _symbol_marginals = _by("to_dense", DenseGrammar._symbol_marginals)
     _rule_counts = _by("to_dense", DenseGrammar._rule_counts)
     _entropy = _by("to_dense", DenseGrammar._entropy)
-    _kl_divergence = _by("to_dense", DenseGrammar._kl_divergence)
-    _dense_rules = _by("to_dense", DenseGrammar._dense_rules)
 
     @property
     def factors(self) -> Factors:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.grammars.algorithms import Algorithms
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
@@ -17,7 +16,7 @@ from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences, SimpleRules
 from simplepcfg.ops.autograd_context import requires_graph
-from simplepcfg.ops.entropy import derivation_entropy, derivation_kl
+from simplepcfg.ops.entropy import derivation_entropy
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.given_trees import symbols_given_trees
@@ -67,7 +66,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
 
     def to_dense(self) -> DenseGrammar:
         """Return the same grammar with a probability for every A → B C: N (N + P)² numbers, if it is small."""
-        return DenseGrammar(*self._dense_rules(), self.emissions)
+        return DenseGrammar(self.root, self.left[..., :, None] * self.right[..., None, :], self.emissions)
 
     @property
     def rules(self) -> SimpleRules:
@@ -175,23 +174,6 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
 
     def _entropy(self, sentences: Sentences) -> Tensor:
         return derivation_entropy(self.rules, sentences, backend=self.backend)
-
-    def _kl_divergence(self, sentences: Sentences, other: Algorithms[object, object], theirs: Sentences) -> Tensor:
-        if not isinstance(other, SimpleGrammar):
-            raise InputError(
-                f"{type(other).__name__} has no left and right rules to compare with; ask "
-                "grammar.to_dense().kl_divergence"
-            )
-        sizes = [(each.nonterminals, each.left.shape[-1] - each.nonterminals) for each in (self, other)]
-        if sizes[0] != sizes[1]:
-            raise InputError(
-                f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between "
-                "grammars of the same symbols only"
-            )
-        return derivation_kl(self.rules, sentences, other.rules, theirs, backend=self.backend)
-
-    def _dense_rules(self) -> tuple[Tensor, Tensor]:
-        return self.root, self.left[..., :, None] * self.right[..., None, :]
 
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixStates:
         return prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)

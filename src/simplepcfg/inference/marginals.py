@@ -14,7 +14,6 @@ from simplepcfg.data.batching import Batch
 from simplepcfg.data.constraints import Constraints, stacked_bonuses, token_bonuses
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.separators import crossing_spans, separator_places
-from simplepcfg.errors import InputError
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
@@ -204,27 +203,5 @@ def entropies(run: TrainedModel, sentences: Iterable[Sentence], constraints: Con
     def compute(batch: Batch) -> list[float]:
         with torch.no_grad():
             return run.grammar_of(batch).entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
-
-    return in_batches(run, [item.tokens for _, item in prepared], compute, lambda: -math.inf)
-
-
-def divergences(
-    run: TrainedModel, other: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
-) -> list[float]:
-    """See ``Run.kl_divergence``."""
-    if run.vocabulary != other.vocabulary or run.preprocessing != other.preprocessing:
-        raise InputError(
-            f"{run.name} and {other.name} have different vocabularies or preprocessing; divergence needs runs of the "
-            "same words"
-        )
-    prepared = run.prepare(sentences)
-    bonus = make_bonus(constraints, prepared, run.device)
-
-    def compute(batch: Batch) -> list[float]:
-        with torch.no_grad():
-            divergences = run.grammar_of(batch).kl_divergence(
-                other.grammar_of(batch), batch.words, batch.lengths, span_bonus=bonus(batch)
-            )
-        return divergences.tolist()
 
     return in_batches(run, [item.tokens for _, item in prepared], compute, lambda: -math.inf)

@@ -284,15 +284,6 @@ class Run(TrainedModel):
         """Return the entropy (nats) of each sentence's labelled derivations; -inf for probability 0."""
         return marginals.entropies(self, sentences, constraints)
 
-    def kl_divergence(
-        self, other: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
-    ) -> list[float]:
-        """Return KL(self ‖ other) (nats) over each sentence's labelled derivations.
-
-        Both runs need the same symbols and vocabulary.
-        """
-        return marginals.divergences(self, other, sentences, constraints)
-
     def symbols(self, sentences: Iterable[Sentence] | None = None, top: int = 20) -> SymbolReport:
         """Return the `top` most used symbols with expected uses, likeliest children, words and examples.
 
