@@ -16,6 +16,8 @@ from simplepcfg.ops.scales import drop_out_of_range
 
 # Rows of the matrix product of the rule gradient are collected up to this number, so that few, large products are made.
 PENDING_ROWS = 512
+# A marginal is negligible below this share of the floating-point precision, which a sum of all such marginals reaches.
+NEGLIGIBLE = 2.0**-5
 
 
 class Backward:
@@ -46,7 +48,7 @@ class Backward:
             if width == 2 and width < chart.n and spans_only and marginals is not None:
                 self._narrowest(marginals)  # nothing below is asked for, which saves a product of n − 1 rows
                 break
-            alpha = self.outside(width, rules)
+            alpha = self.outside(width, rules, spans_only and not chart.arguments.batched_rules)
             if marginals is not None:
                 marginal = torch.linalg.vecdot(alpha, chart.beta[width])
                 torch.diagonal(marginals, width, 1, 2).copy_(marginal * self.grad[:, None])
@@ -80,12 +82,17 @@ class Backward:
             marginal[ends, 0] = (chart.log_top[ends] > -math.inf).to(marginal.dtype)
         torch.diagonal(marginals, 2, 1, 2).copy_(marginal * self.grad[:, None])
 
-    def outside(self, width: int, rules: "_RuleGradient | None") -> Tensor:
-        """Compute d log Z / d β of every span of this width, as a left child, a right child and a whole sentence."""
+    def outside(self, width: int, rules: "_RuleGradient | None", spans_only: bool = False) -> Tensor:
+        """Compute d log Z / d β of every span of this width, as a left child, a right child and a whole sentence.
+
+        If the marginals of spans alone are asked for, those that are too small to change one are left out.
+        """
         chart = self.chart
         beta = chart.beta[width]
         if width == chart.n:
             alpha = torch.zeros_like(beta)
+        elif spans_only:
+            alpha = self._from_probable_children(width)
         else:
             children = self.child_derivatives(width)  # [B, spans, 2N]
             rows = chart.with_parents.get(width)
@@ -104,6 +111,21 @@ class Backward:
         if ends is not None:
             alpha[ends, 0] = self._over_z(chart.arguments.root.expand(chart.batch, -1))[ends]
         return self._in_range(alpha, beta)
+
+    def _from_probable_children(self, width: int) -> Tensor:
+        """Compute ``outside`` of spans as left and right children whose marginals are not negligible.
+
+        η and ζ and their derivatives tell these marginals before the products with the rules.
+        """
+        chart = self.chart
+        alpha, children = torch.zeros_like(chart.beta[width]), self.gradients.rows(width)
+        marginals = torch.linalg.vecdot(children, chart.square.rows(width))  # [B, spans, 2]
+        negligible = marginals < NEGLIGIBLE * torch.finfo(chart.dtype).eps
+        for side, rules in enumerate(chart.rules.chunk(2)):
+            rows = negligible[..., side].logical_not().nonzero(as_tuple=True)
+            scales = chart.scales[width][..., side][rows]
+            alpha[rows] += (children[..., side, :][rows] * scales[:, None]) @ rules
+        return alpha
 
     def _own_states(self, alpha: Tensor) -> Tensor:
         """Return the derivatives by this process's states, summed over the parents of all processes."""
