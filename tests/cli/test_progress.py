@@ -69,8 +69,8 @@ def test_what_is_quick_says_nothing(call: Call, tiny_run: Path, trees_file: Path
     assert call("evaluate", tiny_run, trees_file).err == ""
 
 
-def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The bar is on standard error and goes before a result is printed; standard output has the result alone."""
+def test_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line is on standard error and goes before a result is printed; standard output has the result alone."""
     monkeypatch.setattr(progress, "SECONDS_BEFORE", 0.0)
     monkeypatch.setattr(progress, "TICK", 0.01)
     monkeypatch.setenv("TERM", "xterm")

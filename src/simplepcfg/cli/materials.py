@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from simplepcfg.cli.output import note, results_console, write_json, write_text
+from simplepcfg.cli.output import note, write_json, write_text
 from simplepcfg.cli.requests import written
 from simplepcfg.errors import InputError
 
@@ -64,32 +64,6 @@ def read_items(file: str, quiet: bool) -> "ItemTable":
 def with_name(results: Sequence[Result], name: str) -> list[Result]:
     """Return results under the name that the user gave the model, instead of the folder of an installed grammar."""
     return [replace(result, model=name) for result in results]
-
-
-def show_accuracies(
-    results: Sequence[Sequence["Accuracy"]], title: str, json: str | None, csv: str | None, quiet: bool
-) -> None:
-    """Print a row for each set and model, and write all rows as JSON and CSV if paths are given."""
-    from simplepcfg.evaluation.rendering import rich_grid
-    from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
-
-    rows = [entry.to_dict() for entries in results for entry in entries]
-    if json == "-":
-        write_json("-", rows)
-    else:
-        cells = [_cells(entry) for of_models in zip(*results, strict=True) for entry in of_models]
-        header = ["", "model", "items", "accuracy", "ties", "<unk>", "known"]
-        results_console().print(rich_grid(header, cells, title, words=(0, 1)))
-    if any(not row["counted"] for row in rows):
-        note("predictions that ask for equal surprisals are not counted in the mean", quiet)
-    write_rows(rows, ACCURACY_COLUMNS, json, csv)
-
-
-def _cells(entry: "Accuracy") -> list[str]:
-    share = f"{100 * entry.accuracy:.1f} [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
-    known = "–" if entry.known_accuracy is None else f"{100 * entry.known_accuracy:.1f}"
-    unknown = f"{100 * entry.unknown_share:.0f} %"
-    return [entry.name, entry.model, f"{entry.items:,}", share, f"{entry.ties:,}", unknown, known]
 
 
 def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], json: str | None, csv: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What a command says of itself while it computes: a bar on a terminal, elsewhere a line from time to time."""
+"""What a command says of itself while it computes: a line that changes on a terminal, elsewhere one now and then."""
 
 import os
 import sys
@@ -9,16 +9,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING
+from shutil import get_terminal_size
 
 from simplepcfg.progress import heard_by
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 SECONDS_BEFORE = 2.0  # what takes less says nothing
 SECONDS_BETWEEN = (10.0, 20.0, 30.0)  # lines; the last holds for all that follow
 TICK = 0.2
+CLEARED = "\r\x1b[K"  # the line, for a terminal
 
 _display: "ContextVar[Display | None]" = ContextVar("display", default=None)
 
@@ -45,7 +43,7 @@ def shows_progress(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Take the bar away while something is printed: both may go to one terminal."""
+    """Take the line away while something is printed: both may go to one terminal."""
     display = _display.get()
     if display is None:
         yield
@@ -81,7 +79,7 @@ class Display:
         self._over = threading.Event()
         self.lock = threading.RLock()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._bar: Progress | None = None
+        self._drawn = False
         self._thread.start()
 
     def begin(self, what: str, total: float | None) -> None:
@@ -95,7 +93,7 @@ class Display:
             self._stages[-1].done += amount
 
     def end(self) -> None:
-        """Show the stage before the last one again; the bar goes, as results may be printed now."""
+        """Show the stage before the last one again; the line goes, as results may be printed now."""
         with self.lock:
             self._stages.pop()
             self.hide()
@@ -124,26 +122,17 @@ class Display:
                     lines += 1
 
     def _draw(self, stage: _Stage) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        if self._bar is None:
-            columns = BarColumn(), TextColumn("{task.description}")
-            console = Console(stderr=True, highlight=False)
-            # Standard output is left alone: it may be a file, which the bar must not get into.
-            self._bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, auto_refresh=False)
-            self._bar.add_task("")
-            self._bar.start()
-        (task,) = self._bar.task_ids
-        self._bar.update(task, description=stage.text(), total=stage.total, completed=stage.done, refresh=True)
+        text = stage.text()[: get_terminal_size().columns - 1]
+        print(CLEARED + text, end="", file=sys.stderr, flush=True)
+        self._drawn = True
 
     def hide(self) -> None:
-        """Take the bar away until the next moment at which it is drawn."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Take the line away until the next moment at which it is drawn."""
+        if self._drawn:
+            print(CLEARED, end="", file=sys.stderr, flush=True)
+            self._drawn = False
 
 
 def _draws() -> bool:
-    """Return whether standard error is a terminal that a bar can be drawn on."""
+    """Return whether standard error is a terminal on which a line can be written again."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"

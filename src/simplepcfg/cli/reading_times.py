@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from simplepcfg.linguistics.item_tables import ItemTable
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
-NAME = "reading-times"
 SUMMARY = "Does surprisal predict how long people read a word?"
 
 
