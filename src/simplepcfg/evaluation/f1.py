@@ -77,6 +77,7 @@ class F1Report:
     by_length: tuple[LengthF1, ...]
     recall_by_label: tuple[LabelRecall, ...]
     by_sentence: tuple[SentenceSpans, ...] = field(default=(), repr=False)
+    predicted: tuple[tuple[tuple[int, int], ...], ...] = field(default=(), repr=False)  # spans of each sentence
 
 
 def proper_spans(spans: Iterable[tuple[int, int]], length: int) -> Spans:
@@ -112,11 +113,12 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
     """
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} gold trees but {len(predicted)} predictions; give one for each")
+    listed = tuple(map(tuple, predicted))
     scores: list[tuple[int, float]] = []
     counts: list[SentenceSpans] = []
     hits: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for number, (tree, spans) in enumerate(zip(gold, predicted, strict=True), start=1):
+    for number, (tree, spans) in enumerate(zip(gold, listed, strict=True), start=1):
         if len(tree) < 2:
             continue
         try:
@@ -142,6 +144,7 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
         by_length=tuple(_bucket(scores, *bounds) for bounds in LENGTH_BUCKETS),
         recall_by_label=tuple(LabelRecall(label, hits[label], total[label]) for label in labels),
         by_sentence=tuple(counts),
+        predicted=listed,
     )
 
 

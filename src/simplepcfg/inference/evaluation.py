@@ -16,7 +16,7 @@ from simplepcfg.evaluation.dependency_treebank import DependencyTreebank
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import open_vocabulary, perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
-from simplepcfg.evaluation.treebank import Spans, Treebank
+from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.marginals import Words, with_separators
@@ -66,30 +66,14 @@ def _evaluate_treebank(
     if not run.has_trees:
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens))
-    decoded = decoded_treebank(run, treebank, decode)
-    report = report_of(run, treebank, name, decoded, log_probabilities(run, tokens))
-    return replace(report, labels=labels_of(run, treebank)) if labels else report
-
-
-def decoded_treebank(run: TrainedModel, treebank: Treebank, decode: str = "mbr") -> list[Spans]:
-    """Return the spans of the run's trees over the tokens of each sentence; see ``Run.parse``."""
-    tokens = [item.tokens for item in treebank.prepared]
     if decode == "viterbi":
-        return viterbi_spans(run, tokens)
-    return mbr_spans(run, tokens, with_separators(run, words_of(treebank), lambda batch: None), exact=True)
-
-
-def report_of(
-    run: TrainedModel,
-    treebank: Treebank,
-    name: str,
-    decoded: Sequence[Spans],
-    scores: Sequence[float],
-) -> EvaluationReport:
-    """Return F1 of the spans over each sentence's tokens and perplexity by the sentences' log-probabilities."""
+        decoded = viterbi_spans(run, tokens)
+    else:
+        bonus = with_separators(run, _words_of(treebank), lambda batch: None)
+        decoded = mbr_spans(run, tokens, bonus, exact=True)
     spans = [item.word_spans(tree) for item, tree in zip(treebank.prepared, decoded, strict=True)]
-    tokens = [item.tokens for item in treebank.prepared]
-    return replace(treebank.report(name, spans), **_language_model(run, tokens, scores))
+    report = replace(treebank.report(name, spans), **_language_model(run, tokens))
+    return replace(report, labels=labels_of(run, treebank)) if labels else report
 
 
 def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
@@ -99,7 +83,7 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     """
     if not run.has_trees:
         return None
-    prepared = words_of(treebank)
+    prepared = _words_of(treebank)
     try:
         trees = viterbi_trees(run, prepared, lambda batch: None)
     except InputError:
@@ -111,8 +95,7 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     return replace(report, own=treebank.own_labels(labelled_trees(run, prepared, bonus, run.labels, exact=True)))
 
 
-def words_of(treebank: Treebank) -> Words:
-    """Return the original words of each tree and their preprocessed form."""
+def _words_of(treebank: Treebank) -> Words:
     return [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
 
 
@@ -125,12 +108,10 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str) -> E
     return EvaluationReport(name, len(items), words, **_language_model(run, tokens))
 
 
-def _language_model(
-    run: TrainedModel, tokens: Sequence[Sequence[str]], scores: Sequence[float] | None = None
-) -> Record:
+def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> Record:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
-    closed = perplexity(log_probabilities(run, tokens) if scores is None else scores, lengths, eos)
+    closed = perplexity(log_probabilities(run, tokens), lengths, eos)
     fields: dict[str, object] = {
         "perplexity": closed,
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,

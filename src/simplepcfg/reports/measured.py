@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.errors import InputError, counted
+from simplepcfg.errors import counted
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import SymbolLabels
 from simplepcfg.evaluation.treebank import BASELINES, Treebank
-from simplepcfg.inference.evaluation import decoded_treebank, report_of, words_of
-from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.progress import stage
 
 
@@ -59,15 +56,8 @@ def measure(runs: Mapping[str, Run], trees: Sequence[SpanTree], source: str, rem
 
 
 def _measure_run(run: Run, treebank: Treebank, name: str) -> MeasuredRun:
-    decoded = decoded_treebank(run, treebank)
-    scores = log_probabilities(run, [item.tokens for item in treebank.prepared])
-    predicted = [
-        SpanTree.from_spans(tree.words, item.word_spans(spans))
-        for tree, item, spans in zip(treebank.gold, treebank.prepared, decoded, strict=True)
-    ]
-    try:
-        labels = treebank.labels(viterbi_trees(run, words_of(treebank), lambda batch: None))
-    except InputError:  # a large rank grammar has no symbols to show
-        labels = None
-    report = report_of(run, treebank, name, decoded, scores)
-    return MeasuredRun(report, treebank.gold, predicted, None if labels is None else labels.phrases)
+    report = run.evaluate(treebank, name, labels=True)
+    assert report.f1 is not None
+    pairs = zip(treebank.gold, report.f1.predicted, strict=True)
+    predicted = [SpanTree.from_spans(tree.words, spans) for tree, spans in pairs]
+    return MeasuredRun(report, treebank.gold, predicted, None if report.labels is None else report.labels.phrases)
