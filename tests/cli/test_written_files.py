@@ -12,7 +12,7 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {  # what is asked, and the o
     "evaluate": (["evaluate", "RUN", "TREES"], ["--json", "--write-labels"]),
     "minimal pairs": (["test", "minimal-pairs", "RUN", "PAIRS"], ["--json", "--csv"]),
     "sample": (["sample", "RUN", "--count", "2"], ["--json"]),
-    "n-gram model": (["baseline", "ngram", "--train", "TEXT"], ["--out"]),
+    "n-gram model": (["baseline", "ngram", "--like", "RUN", "--train", "TEXT"], ["--out"]),
 }
 
 

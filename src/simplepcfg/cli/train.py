@@ -149,6 +149,7 @@ def _begin(request: TrainRequest, changes: list[str]) -> "TrainingResult | None"
     from simplepcfg.training.start import train
 
     config, folder = _configuration(request, changes)
+    _refuse_one_pipe_twice(config.data.train, config.data.valid)
     if request.seeds is not None:
         _train_seeds(request, config, folder, [])
         return None
@@ -220,6 +221,12 @@ def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfi
     if chosen.data.train is None:
         raise InputError(f"{config} names no training text; give --train FILE")
     return chosen, folder
+
+
+def _refuse_one_pipe_twice(train: str | tuple[str, ...] | None, valid: str | None) -> None:
+    """Raise InputError if both texts are one pipe: whoever reads it again waits for ever."""
+    if valid is not None and valid in listed(train) and (valid == "-" or Path(valid).is_fifo()):
+        raise InputError(f"{valid} is a pipe, so cannot be training and validation text both; save it to a file")
 
 
 def default_folder(name: str) -> Path:
