@@ -28,71 +28,44 @@ figure { margin: 1rem 0; } figcaption, .note { color: var(--sp-muted); font-size
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A picture, and what it shows in a sentence or two."""
-
-    svg: str
-    caption: str
-
-    def to_html(self) -> str:
-        """Return the figure with its caption as HTML."""
-        return f"<figure>{_scrollable(self.svg)}<figcaption>{escape(self.caption)}</figcaption></figure>"
+def figure(svg: str, caption: str) -> str:
+    """Return a picture with what it shows in a sentence or two."""
+    return f"<figure>{_scrollable(svg)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of text; columns after the first are numbers if `numbers`."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numbers: bool = True
-
-    def to_html(self) -> str:
-        """Return the table with a head as HTML."""
-        kinds = ["", *([' class="number"' if self.numbers else ""] * (len(self.columns) - 1))]
-        head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, self.columns, strict=True))
-        body = "".join(
-            "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
-            for row in self.rows
-        )
-        return _scrollable(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+def pair(text: str, left: str, right: str) -> str:
+    """Return two figures under a line of text, side by side where there is room."""
+    return f'{heading(text)}<div class="pair">{left}{right}</div>'
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two pictures side by side under a line of text."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool = True) -> str:
+    """Return rows of text under a head; columns after the first are numbers if `numbers`."""
+    kinds = ["", *([' class="number"' if numbers else ""] * (len(columns) - 1))]
 
-    text: str
-    left: Figure
-    right: Figure
+    def row_of(tag: str, cells: Sequence[str]) -> str:
+        marked = zip(kinds, cells, strict=True)
+        return "<tr>" + "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in marked) + "</tr>"
 
-    def to_html(self) -> str:
-        """Return the parts as HTML, side by side where there is room."""
-        return f'<h3>{escape(self.text)}</h3><div class="pair">{self.left.to_html()}{self.right.to_html()}</div>'
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A remark, or the heading of a part where `heading`."""
-
-    text: str
-    heading: bool = False
-
-    def to_html(self) -> str:
-        """Return a paragraph or a heading as HTML."""
-        return f"<h3>{escape(self.text)}</h3>" if self.heading else f'<p class="note">{escape(self.text)}</p>'
+    body = "".join(row_of("td", row) for row in rows)
+    return _scrollable(f"<table><thead>{row_of('th', columns)}</thead><tbody>{body}</tbody></table>")
 
 
-Part = Figure | Table | Pair | Note
+def heading(text: str) -> str:
+    """Return the heading of a part of a section."""
+    return f"<h3>{escape(text)}</h3>"
+
+
+def note(text: str) -> str:
+    """Return a remark as a paragraph."""
+    return f'<p class="note">{escape(text)}</p>'
 
 
 @dataclass(slots=True)
 class Section:
-    """A title and what stands below it."""
+    """A title and what stands below it, as HTML."""
 
     title: str
-    parts: list[Part] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
 
     @property
     def anchor(self) -> str:
@@ -100,7 +73,7 @@ class Section:
         return re.sub(r"\W+", "-", self.title.lower())
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Report:
     """Sections in the order in which they are read."""
 
@@ -111,9 +84,7 @@ class Report:
         """Return one file that needs nothing else: no script, no font, no network."""
         links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in self.sections)
         body = "".join(
-            f'<section id="{section.anchor}"><h2>{escape(section.title)}</h2>'
-            + "".join(part.to_html() for part in section.parts)
-            + "</section>"
+            f'<section id="{section.anchor}"><h2>{escape(section.title)}</h2>{"".join(section.parts)}</section>'
             for section in self.sections
         )
         return (
