@@ -15,7 +15,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg.cli.corpus import answer_corpus
-from simplepcfg.cli.job import Answers
+from simplepcfg.cli.job import Answer
 from simplepcfg.cli.parse import ParseRequest, prepare
 from simplepcfg.errors import ResourceError
 from tiny_runs import make_tiny_run, tiny_sentences
@@ -190,7 +190,7 @@ class DyingRequest(ParseRequest):
     """Of a process that is killed, as for want of memory."""
 
 
-def die(request: DyingRequest) -> Answers:
+def die(request: DyingRequest) -> Answer:
     """Die, in every process but the first."""
     if parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)

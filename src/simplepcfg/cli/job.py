@@ -40,15 +40,6 @@ class Part:
     items: "list[Item]"
     path: Path  # of the answers
     read: int  # bytes of the input, about
-    size: None = None  # bytes that are left to read, as of `Inputs`: nobody asks
-
-    @property
-    def files(self) -> list[str]:
-        """The file, as of `Inputs`."""
-        return [self.file]
-
-    def __iter__(self) -> "Iterator[Item]":
-        return iter(self.items)
 
 
 class Job:
@@ -67,8 +58,14 @@ class Job:
         self.first = 0 if part is None else part.first  # sentences before those that are answered
         self.done = self.first
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
-        self.inputs: Inputs | Part = read_inputs(asked, run.preprocessing) if part is None else part
-        self._at_keyboard = self.inputs.files == [STDIN] and sys.stdin.isatty()
+        self._items: Iterable[Item]
+        if part is None:
+            inputs = read_inputs(asked, run.preprocessing)
+            self._files, self._items, self._size = inputs.files, inputs, inputs.size
+        else:
+            self._files, self._items, self._size = [part.file], part.items, None
+        self._is_part = part is not None
+        self._at_keyboard = self._files == [STDIN] and sys.stdin.isatty()
         self._doing, self._run, self._asked = doing, run, asked
         self._by_work = run if isinstance(run, Run) else None
         self._most = longest_sentence(run, asked.max_words) if isinstance(run, Run) else asked.max_words
@@ -83,9 +80,9 @@ class Job:
     def __enter__(self) -> "Job":
         if self._at_keyboard:
             note("type one sentence a line; Ctrl-D ends", self._asked.quiet)
-        if not isinstance(self.inputs, Part):
-            tell_files(self._asked, self.inputs.files)
-        self._advance = self._stack.enter_context(stage(title(self._doing, self.inputs.files), self.inputs.size))
+        if not self._is_part:
+            tell_files(self._asked, self._files)
+        self._advance = self._stack.enter_context(stage(title(self._doing, self._files), self._size))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
@@ -100,7 +97,7 @@ class Job:
             places = _first_few(self._too_long)
             remark = f"longer than {self._most} words, not computed: {count} ({places}); see --max-words"
             note(remark, self._asked.quiet)
-        for remark in () if isinstance(self.inputs, Part) else self._unknown.remarks():
+        for remark in () if self._is_part else self._unknown.remarks():
             note(remark, self._asked.quiet)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -108,7 +105,7 @@ class Job:
         from simplepcfg.data.raw_text import LOOKED_AT
         from simplepcfg.inference.batches import blocks
 
-        items: Iterator[Item] = iter(self.inputs)
+        items = iter(self._items)
         by_line = self._at_keyboard and not self._asked.raw
         first = list(islice(items, 1 if by_line else LOOKED_AT))
         self._look_at(first)
@@ -151,7 +148,7 @@ class Job:
         """Make remarks on the first sentences of text, or on input without any."""
         from simplepcfg.data.raw_text import paragraph_remark, untokenized_remark
 
-        names = self.inputs.files
+        names = self._files
         self.columns = ["file"] * (len(names) > 1) + ["sent_id"] * any(item.id is not None for item in first)
         if not first and not self._at_keyboard and not self.done:
             note(f"{'standard input' if names == [STDIN] else names[0]}: no sentences", self._asked.quiet)
@@ -182,8 +179,8 @@ class Job:
         return TOO_LONG
 
 
-Answers = tuple[Callable[[Part | None], Job], Callable[[Job], object]]  # of a command: what makes a job and answers it
-Prepare = Callable[[Any], Answers]  # of the command's request
+Answer = Callable[[Part | None], object]  # of a command: writes the answers to a part of its sentences, or to all
+Prepare = Callable[[Any], Answer]  # of the command's request
 
 
 def read_inputs(asked: SentencesRequest, reading: "Preprocessing") -> "Inputs":

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import Answers, Chunk, Job, refuse_missing_files
+from simplepcfg.cli.job import Answer, Chunk, Job, Part, refuse_missing_files
 from simplepcfg.cli.options import Decode, SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
@@ -82,13 +82,11 @@ def command(request: ParseRequest) -> None:
         suffix = ".txt" if request.k is not None else SUFFIXES[request.format]
         answer_corpus(request, prepare, runs, suffix, "parsing")
         return
-    make_job, answer = prepare(request)
-    with make_job(None) as job:
-        answer(job)
+    prepare(request)(None)
 
 
-def prepare(request: ParseRequest) -> Answers:
-    """Load the runs, and return what makes and answers jobs."""
+def prepare(request: ParseRequest) -> Answer:
+    """Load the runs, and return what writes the trees of sentences."""
     from simplepcfg.inference.run import load
 
     runs = _members(request)
@@ -100,13 +98,14 @@ def prepare(request: ParseRequest) -> Answers:
 
         parse = ensemble([model, *runs[1:]], request.device).parse_spans
 
-    def answer(job: Job) -> None:
-        if request.k is None:
-            _write_trees(request, job, map(parse, job.chunks()))
-        else:
-            _write_k_best(request, job, model, request.k)
+    def answer(part: Part | None) -> None:
+        with Job(request, "parsing", model, part) as job:
+            if request.k is None:
+                _write_trees(request, job, map(parse, job.chunks()))
+            else:
+                _write_k_best(request, job, model, request.k)
 
-    return partial(Job, request, "parsing", model), answer
+    return answer
 
 
 def _members(request: ParseRequest) -> list[str]:

@@ -94,16 +94,12 @@ def _work(connection: Connection, prepare: Prepare, request: SentencesRequest) -
     torch.set_num_threads(1)  # whatever the number of processes: it may change last digits
     try:
         with redirect_stderr(io.StringIO()):
-            make_job, answer = prepare(request)
+            answer = prepare(request)
         connection.send([])
         while True:
             part: Part = connection.recv()
-            with (
-                redirect_stdout(io.StringIO()) as answers,
-                redirect_stderr(io.StringIO()) as remarks,
-                make_job(part) as job,
-            ):
-                answer(job)
+            with redirect_stdout(io.StringIO()) as answers, redirect_stderr(io.StringIO()) as remarks:
+                answer(part)
             content = answers.getvalue().encode()
             part.path.parent.mkdir(parents=True, exist_ok=True)
             compressed = part.path.suffix == ".gz"

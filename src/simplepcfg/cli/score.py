@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import Answers, Chunk, Job, refuse_missing_files
+from simplepcfg.cli.job import Answer, Chunk, Job, Part, refuse_missing_files
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
@@ -109,20 +108,21 @@ def command(request: ScoreRequest) -> None:
     if is_corpus(request):
         answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores", "scoring")
         return
-    model = _load(request)
-    if request.regions:
-        rows = _score_regions(request, model)
-    else:
-        with Job(request, "scoring", model) as job:
-            rows = _print(request, job, model)
+    rows = _score_regions(request) if request.regions else prepare(request)(None)
     if request.json is not None:
         write_json(request.json, rows)
 
 
-def prepare(request: ScoreRequest) -> Answers:
-    """Load the model, and return what makes and answers jobs."""
+def prepare(request: ScoreRequest) -> Answer:
+    """Load the model, and return what writes the scores of sentences and returns its rows, for JSON."""
     model = _load(request)
-    return partial(Job, request, "scoring", model), lambda job: _print(request, job, model)
+    write = _print_surprisals if request.surprisal else _print_scores
+
+    def answer(part: Part | None) -> list[Row]:
+        with Job(request, "scoring", model, part) as job:
+            return write(request, job, model)
+
+    return answer
 
 
 def _load(request: ScoreRequest) -> "WordModel":
@@ -131,14 +131,11 @@ def _load(request: ScoreRequest) -> "WordModel":
     return load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
 
 
-def _print(request: ScoreRequest, job: Job, model: "WordModel") -> list[Row]:
-    return (_print_surprisals if request.surprisal else _print_scores)(request, job, model)
-
-
-def _score_regions(request: ScoreRequest, model: "WordModel") -> list[Row]:
+def _score_regions(request: ScoreRequest) -> list[Row]:
     """Print a table of words or regions with their surprisals; return its rows, for JSON."""
     from simplepcfg.linguistics.item_tables import ADDED_COLUMNS, equal_conditions_remark, score_item_table, scored_rows
 
+    model = _load(request)
     table = read_items((request.files or ["-"])[0], request.quiet)
     scores = score_item_table(model, table, entropies=True)
     header, *rows = scored_rows(table, scores, request.spillover)
@@ -159,20 +156,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
 
     fields = [name for name in INFORMATION if request.entropy or name not in ENTROPIES]
     names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in fields)]
-    numbers, header, held = count(job.first + 1), request.json != "-", list[Row]()
-
-    def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
-        shown = [WordSurprisal(word, None, None, None) for word in item.words] if records is None else records
-        place = job.place(item).values()
-        rows = [
-            [*row, *place, *map(_number, offset_cells(item.offsets, index))]
-            for index, row in enumerate(_surprisal_rows(next(numbers), shown, fields))
-        ]
-        if request.json is not None:
-            held.extend(dict(zip(names, row, strict=True)) for row in rows)
-        return [] if request.json == "-" else [table_row(map(_cell, row)) for row in rows]
-
-    errors: list[float] = []
+    numbers, held, errors = count(job.first + 1), list[Row](), list[float]()
 
     def surprisals(chunk: Chunk) -> "Sequence[Sequence[WordSurprisal]]":
         if not isinstance(model, Run):
@@ -181,16 +165,25 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
         errors.extend(error / math.log(2) for error in tables.errors)
         return tables
 
-    for chunk in _chunks(job, model):
-        tables = surprisals(chunk)
-        if job.done == job.first:
+    def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
+        shown = [WordSurprisal(word, None, None, None) for word in item.words] if records is None else records
+        sentence, place = next(numbers), job.place(item).values()
+        rows: list[list[Cell]] = []
+        for index, record in enumerate(shown):
+            nats = (getattr(record, name) for name in fields)
+            bits = (None if value is None else value / math.log(2) for value in nats)
+            offsets = map(_number, offset_cells(item.offsets, index))
+            rows.append([sentence, index + 1, record.word, record.token, *bits, *place, *offsets])
+        if request.json is not None:
+            held.extend(dict(zip(names, row, strict=True)) for row in rows)
+        return [] if request.json == "-" else [table_row(map(_cell, row)) for row in rows]
+
+    # The empty chunk at the end gives an input without sentences its header, too.
+    for number, tables in enumerate(chain(map(surprisals, _chunks(job, model)), [()])):
+        if number == 0:  # not before something was read and computed: a refusal prints nothing
             names += [*job.columns, *(["start", "end"] if request.offsets else [])]
-        if header:  # not before something was read and computed: a refusal prints nothing
-            write_lines(["\t".join(names)])
-            header = False
+            write_lines(["\t".join(names)] if request.json != "-" else [])
         job.write(tables, lines)
-    if header:
-        write_lines(["\t".join(names)])
     _tell_errors("surprisals are too large by about {:.2g} bits each, at most {:.2g}", errors, request.quiet)
     return held
 
@@ -247,14 +240,6 @@ def _chunks(job: Job, model: "WordModel") -> Iterator[Chunk]:
         return
     for chunk in job.chunks():
         yield [with_known_marks(model, words) for words, _ in split_sentences(chunk)]
-
-
-def _surprisal_rows(sentence: int, records: Sequence["WordSurprisal"], fields: Sequence[str]) -> Iterator[list[Cell]]:
-    """Yield a sentence's rows of the table; sentences and positions count from 1."""
-    for position, record in enumerate(records, start=1):
-        nats = (getattr(record, name) for name in fields)
-        bits = (None if value is None else value / math.log(2) for value in nats)
-        yield [sentence, position, record.word, record.token, *bits]
 
 
 def _cell(value: Cell) -> str:
