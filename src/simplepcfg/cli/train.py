@@ -23,7 +23,7 @@ RAW_SETTINGS = ["data.raw=true", "data.tokenize=true"]
 
 
 class Log(StrEnum):
-    """Programs that show training."""
+    """Programs that show training; an Enum, since typer takes no list of literals."""
 
     tensorboard = "tensorboard"
     wandb = "wandb"
@@ -42,7 +42,7 @@ class TrainRequest:
     language: str | None = opt("--language", "CODE", "Language of the text, such as fr.  [default: en]")
     out: Path | None = opt("--out", "DIR", "Folder of the run.  [default: runs/NAME]")
     settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key, such as training.epochs=3; repeatable.")
-    seed: int | None = opt("--seed", "N", "The one source of every random draw.")
+    seed: int | None = opt("--seed", "N", "Seed of every random draw.")
     teachers: list[str] | None = opt("--teacher", "RUN", "Learn from the span marginals of this run, too; repeatable.")
     seeds: int | None = opt("--seeds", "K", "Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …")
     jobs: int | None = opt("--jobs", "K", "With --seeds: train K runs at a time.  [default: 1]")
@@ -75,15 +75,38 @@ def command(request: TrainRequest) -> None:
     """
     if is_follower():
         request = replace(request, quiet=True)
-    resume, changes = request.resume, settings_of(request)
+    changes = settings_of(request)
     if request.plan:
         _print_plan(request, changes)
         return
-    if request.jobs is not None and request.seeds is None and not (resume is not None and _holds_seeds(resume)):
+    from simplepcfg.runs.run_folder import RunFolder
+    from simplepcfg.training.reporting.reporters import make_reporter
+    from simplepcfg.training.seeds import SeedsFolder
+    from simplepcfg.training.start import train
+
+    resume = request.resume
+    several = request.seeds is not None or (resume is not None and SeedsFolder(resume).exists())
+    if request.jobs is not None and not several:
         raise InputError(f"--jobs {request.jobs} is for the runs of --seeds; leave it out")
-    result = _begin(request, changes) if resume is None else _go_on(request, resume, changes)
-    if result is None:  # several runs, which have been told of
+    if resume is None:
+        config, folder = _configuration(request, changes)
+        _refuse_one_pipe_twice(config.data.train, config.data.valid)
+    elif request.config is not None or request.out is not None or request.seeds is not None:
+        raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG, --out and --seeds")
+    else:
+        config, folder = None, resume
+    if several:
+        _train_seeds(request, config, folder, changes if config is None else [])
         return
+    settings = None if config is None else config.model_dump()
+    if config is None:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such run folder; give --resume one that `simplepcfg train` wrote")
+        run = RunFolder(folder)
+        run.require(run.config)
+        config = run.read_config(changes) if changes else None
+    reporter = make_reporter(request.quiet, request.log or (), folder, settings)
+    result = train(config, folder, resume=resume is not None, device=request.device, reporter=reporter)
     note(_best(result), request.quiet)
     quoted = shlex.quote(str(result.directory))
     note(f"the run is in {result.directory}; next: simplepcfg evaluate {quoted} FILE", request.quiet)
@@ -123,40 +146,6 @@ def _print_plan(request: TrainRequest, changes: list[str]) -> None:
     write_lines(describe_plan(config.model, *shape))
 
 
-def _go_on(request: TrainRequest, folder: Path, changes: list[str]) -> "TrainingResult | None":
-    """Go on with the run in a folder, or with its runs of several seeds, of which nothing is returned."""
-    from simplepcfg.runs.run_folder import RunFolder
-    from simplepcfg.training.reporting.reporters import make_reporter
-    from simplepcfg.training.start import train
-
-    if request.config is not None or request.out is not None or request.seeds is not None:
-        raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG, --out and --seeds")
-    if _holds_seeds(folder):
-        _train_seeds(request, None, folder, changes)
-        return None
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such run folder; give --resume one that `simplepcfg train` wrote")
-    run = RunFolder(folder)
-    run.require(run.config)
-    saved = run.read_config(changes) if changes else None
-    reporter = make_reporter(request.quiet, request.log or (), folder)
-    return train(saved, folder, resume=True, device=request.device, reporter=reporter)
-
-
-def _begin(request: TrainRequest, changes: list[str]) -> "TrainingResult | None":
-    """Train a new run, or runs of several seeds, of which nothing is returned."""
-    from simplepcfg.training.reporting.reporters import make_reporter
-    from simplepcfg.training.start import train
-
-    config, folder = _configuration(request, changes)
-    _refuse_one_pipe_twice(config.data.train, config.data.valid)
-    if request.seeds is not None:
-        _train_seeds(request, config, folder, [])
-        return None
-    reporter = make_reporter(request.quiet, request.log or (), folder, config.model_dump())
-    return train(config, folder, device=request.device, reporter=reporter)
-
-
 def _train_seeds(request: TrainRequest, config: "RunConfig | None", folder: Path, changes: list[str]) -> None:
     """Train a run for each seed, or go on with those in the folder, and print a line for each."""
     from simplepcfg.training.reporting.reporters import make_reporter
@@ -191,12 +180,6 @@ def _best(result: "TrainingResult", separator: str = ":") -> str:
     best = result.best
     score = "infinite" if best.perplexity is None else f"{best.perplexity:.2f}"
     return f"best epoch {best.epoch} of {result.epochs}{separator} validation perplexity {score}"
-
-
-def _holds_seeds(folder: Path) -> bool:
-    from simplepcfg.training.seeds import SeedsFolder
-
-    return SeedsFolder(folder).exists()
 
 
 def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfig, Path]":
