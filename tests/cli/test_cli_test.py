@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from rich.console import Console
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
-from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
+from simplepcfg.linguistics.accuracy import Accuracy
+from simplepcfg.linguistics.reading_times import ReadingTimeGain
 from tiny_runs import tiny_sentences
 
 
@@ -48,7 +49,7 @@ def test_minimal_pairs(call: Call, tiny_run: Path, eos_run: Path, pairs: Path, t
     rows = json.loads(result.out)
     assert [row["name"] for row in rows] == ["one", "two", "mean of 2"] * 2
     assert [row["model"] for row in rows] == [str(tiny_run)] * 3 + [str(eos_run)] * 3
-    assert all(tuple(row) == ACCURACY_COLUMNS for row in rows)
+    assert all([*row] == [field.name for field in fields(Accuracy)] for row in rows)
     assert [(row["items"], row["ties"], row["unknown_items"]) for row in rows[:2]] == [(2, 0, 1), (1, 0, 0)]
     good, bad = load(tiny_run).score([["the", "cat", "in", "the", "garden"], ["cat", "the", "the", "in"]])
     assert rows[1]["correct"] == (good > bad)
@@ -69,7 +70,7 @@ def test_a_single_set_is_a_list_too(call: Call, tiny_run: Path, pairs: Path, tmp
 def test_no_number_is_cut_on_a_narrow_terminal(
     call: Call, tiny_run: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simplepcfg.cli.test.results_console", lambda: Console(width=65, highlight=False))
+    monkeypatch.setattr("simplepcfg.cli.materials.results_console", lambda: Console(width=65, highlight=False))
     monkeypatch.chdir(tiny_run.parent)
     both = call("test", "minimal-pairs", tiny_run.name, tiny_run.name, pairs / "one.tsv").lines
     rows = [line for line in both if line.split()[:2] == ["one", tiny_run.name]]
@@ -138,7 +139,7 @@ def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, t
     assert result.code == 0, result.err
     rows = json.loads(result.out)
     assert [row["model"] for row in rows] == [str(tiny_run), str(eos_run)]
-    assert all(tuple(row) == GAIN_COLUMNS for row in rows)
+    assert all([*row] == [field.name for field in fields(ReadingTimeGain)] for row in rows)
     assert len({row["words"] for row in rows}) == 1
     assert len(list(csv.DictReader(io.StringIO(table.read_text())))) == 2
     shown = call("test", "reading-times", tiny_run, times, "--resamples", 20)

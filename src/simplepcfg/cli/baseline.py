@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from simplepcfg.cli.options import Quiet, Raw
-from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.cli.output import note
 from simplepcfg.cli.progress import shows_progress
-from simplepcfg.cli.requests import group, opt, options, takes
+from simplepcfg.cli.requests import group, opt, options, takes, written
 from simplepcfg.errors import InputError, counted
 from simplepcfg.progress import stage
 
@@ -25,21 +25,12 @@ app = group(
 class NgramRequest:
     """What an n-gram model learns from, and where it is written."""
 
-    out: str = opt("--out", "FILE", "Where the model is written.", ...)
+    out: str = written("--out", "Where the model is written.", ...)
     like: str = opt("--like", "RUN", "Take the vocabulary and the preprocessing of this run.", ...)
     train: str | None = opt("--train", "FILE", "Text, one sentence a line (.gz too).  [default: that of --like]")
     order: int = opt("--order", "N", "Longest n-grams.", 3, min=1, max=10)
     raw: Raw = False
     quiet: Quiet = False
-
-    def refuse_bad_options(self) -> None:
-        """Raise InputError for --raw without a text and for an --out that is no file to be written."""
-        if self.train is None and self.raw:
-            raise InputError("--raw goes with a text; give --train FILE, too")
-        place = Path(self.out)
-        if self.out == "-" or (place.exists() and not place.is_file() and not place.is_dir()):
-            raise InputError(f"{self.out}: a model is written to a file, not to a pipe or a device; give --out FILE")
-        refuse_unwritable(self.out)
 
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
@@ -59,7 +50,11 @@ def ngram(request: NgramRequest) -> None:
       simplepcfg baseline ngram --like english --train train.txt --order 5 --out five.safetensors
       simplepcfg test minimal-pairs runs/demo trigram.safetensors blimp/
     """
-    request.refuse_bad_options()
+    if request.train is None and request.raw:
+        raise InputError("--raw goes with a text; give --train FILE, too")
+    place = Path(request.out)
+    if request.out == "-" or (place.exists() and not place.is_file()):
+        raise InputError(f"{place}: a model is written to a file, not to a pipe or a device; give --out FILE")
     from simplepcfg.linguistics.controls.ngram_files import save_ngram
     from simplepcfg.linguistics.controls.ngram_training import train_ngram
     from simplepcfg.linguistics.controls.text import read_control_text

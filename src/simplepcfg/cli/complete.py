@@ -52,8 +52,7 @@ def command(
         note(f"only {100 * ends:.3g} % of this grammar's probability is on sentences that ever end", quiet)
     if json != "-":
         write_lines(rows(completion))
-    if json is not None:
-        write_json(json, as_json(completion))
+    write_json(json, as_json(completion))
 
 
 def ending_probability(model: "Run") -> float:

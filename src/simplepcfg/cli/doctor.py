@@ -1,5 +1,6 @@
 """`simplepcfg doctor`: what this machine has, whether the kernels are right on it, and what to train on it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,7 @@ def command(
     advice = fitting_configuration(40_000)
     if json != "-":
         write_lines([f"  for 40,000 sentences of text: {advice}"])
-    if json is not None:
-        listed = [{"name": fact.name, "value": fact.value, "problem": fact.problem} for fact in facts]
-        write_json(json, {"facts": listed, "recommended": advice.config})
+    write_json(json, {"facts": [asdict(fact) for fact in facts], "recommended": advice.config})
     problems = [fact for fact in facts if fact.problem is not None]
     if problems:
         raise ResourceError(f"{len(problems)} of {len(facts)} need attention, first {problems[0].name}")

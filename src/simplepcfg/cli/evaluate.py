@@ -9,7 +9,6 @@ from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.evaluation.columns import Column
-    from simplepcfg.inference.systems import System
 
 SUMMARY = "F1 and perplexity of runs and baselines."
 
@@ -41,16 +40,6 @@ class EvaluateRequest:
     device: Device = "auto"
     quiet: Quiet = False
 
-    @property
-    def names(self) -> list[str]:
-        """The systems."""
-        return self.arguments[:-1]
-
-    @property
-    def file(self) -> str:
-        """The trees or text."""
-        return self.arguments[-1]
-
 
 @takes(EvaluateRequest)
 def command(request: EvaluateRequest) -> None:
@@ -75,55 +64,50 @@ def command(request: EvaluateRequest) -> None:
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
       simplepcfg evaluate runs/four runs/others test.trees --interval --compare runs/others
     """
-    _refuse_contradictions(request)
+    *names, file = request.arguments
+    if not names and not request.predictions:
+        raise InputError(f"{file} stands alone; name a run or a baseline (or --predictions FILE), then trees or text")
+    if request.ensemble and request.decode == "viterbi":
+        raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
     from simplepcfg.evaluation.columns import columns_to_json
     from simplepcfg.evaluation.rendering import markdown_report, rich_table
-    from simplepcfg.inference.systems import System
 
-    columns = _evaluate(request, [*map(System.named, [*request.names, *_added_baselines(request)])])
-    title = f"on {request.file}"
+    columns = _evaluate(request, names, file)
+    title = f"on {file}"
     if request.json != "-" and request.output == "table":
         results_console().print(rich_table(columns, title))
     elif request.json != "-":
         write_lines([markdown_report(columns, title)])
-    if request.json is not None:
-        write_json(request.json, columns_to_json(columns))
+    write_json(request.json, columns_to_json(columns))
     if request.write_labels is not None:
-        _write_labels(request.names[0], request.write_labels, request)
+        from simplepcfg.data.readers import read_trees
+        from simplepcfg.inference.labelling import learn_labels
+        from simplepcfg.inference.run import load
+
+        labels = learn_labels(load(names[0], request.device), list(read_trees(file)))
+        write_text(request.write_labels, labels.to_json())
 
 
-def _refuse_contradictions(request: EvaluateRequest) -> None:
-    """Raise InputError if there is nothing to evaluate, or if options contradict each other."""
-    if not request.names and not request.predictions:
-        raise InputError(
-            f"{request.file} stands alone; name a run or a baseline (or --predictions FILE), then trees or text"
-        )
-    if request.ensemble and request.decode == "viterbi":
-        raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
+def _evaluate(request: EvaluateRequest, names: list[str], file: str) -> "list[Column]":
+    """Return a column for each system, with intervals and comparisons if asked for.
 
-
-def _added_baselines(request: EvaluateRequest) -> list[str]:
-    """Return the baselines beside which trees are shown on a dependency treebank, where no single figure says much."""
+    On a dependency treebank, where no single figure says much, there are baselines beside them.
+    """
     from simplepcfg.data.readers import has_dependencies
-    from simplepcfg.evaluation.treebank import BASELINES
-
-    judged = has_dependencies(request.file) and not request.write_labels
-    return [name for name in BASELINES[:3] if judged and name not in request.names]
-
-
-def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column]":
-    """Return a column for each system, with intervals and comparisons if asked for."""
     from simplepcfg.evaluation.columns import require_column, vocabulary_remark, with_comparisons, with_intervals
-    from simplepcfg.inference.systems import evaluate_systems
+    from simplepcfg.evaluation.treebank import BASELINES
+    from simplepcfg.inference.systems import System, evaluate_systems
 
     predictions, labels_file = request.predictions or [], request.write_labels
+    added = BASELINES[:3] if has_dependencies(file) and labels_file is None else ()
+    systems = [System.named(name) for name in [*names, *(name for name in added if name not in names)]]
     if labels_file is not None and (len(systems) + len(predictions) != 1 or len(systems[0].folders) != 1):
         raise InputError(f"--write-labels {labels_file} is for the symbols of one run; name one run and FILE alone")
     if request.compare is not None and not request.ensemble:
         require_column(request.compare, [system.name for system in systems] + predictions)
     columns = evaluate_systems(
         systems,
-        request.file,
+        file,
         predictions=predictions,
         together=request.ensemble,
         decode=request.decode,
@@ -139,12 +123,3 @@ def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column
     if request.compare is not None:
         columns = with_comparisons(columns, request.compare)
     return columns
-
-
-def _write_labels(folder: str, target: str, request: EvaluateRequest) -> None:
-    """Write what the symbols of a run stand for in the file of trees."""
-    from simplepcfg.data.readers import read_trees
-    from simplepcfg.inference.labelling import learn_labels
-    from simplepcfg.inference.run import load
-
-    write_text(target, learn_labels(load(folder, request.device), list(read_trees(request.file))).to_json())

@@ -1,15 +1,17 @@
 """What the commands of `simplepcfg test` share: arguments that are models or files, and tables of accuracies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from simplepcfg.cli.output import note, write_json, write_text
+from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.cli.requests import written
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simplepcfg.linguistics.accuracy import Accuracy
     from simplepcfg.linguistics.item_tables import ItemTable
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
@@ -66,11 +68,15 @@ def with_name(results: Sequence[Result], name: str) -> list[Result]:
     return [replace(result, model=name) for result in results]
 
 
-def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], json: str | None, csv: str | None) -> None:
-    """Write rows as JSON and CSV to the files that are given; `-` has been printed before."""
+def show_results(
+    results: "Sequence[Accuracy | ReadingTimeGain]", table: "Table", json: str | None, csv: str | None
+) -> None:
+    """Print a table of results, or JSON in its place, and write them to the files that are given."""
     from simplepcfg.evaluation.rendering import csv_text
 
-    if json not in (None, "-"):
-        write_json(str(json), rows)
+    rows = [result.to_dict() for result in results]
+    if json != "-":
+        results_console().print(table)
+    write_json(json, rows)
     if csv is not None:
-        write_text(csv, csv_text(columns, rows))
+        write_text(csv, csv_text(list(rows[0]), rows))

@@ -84,9 +84,13 @@ def refuse_unwritable(path: str | None) -> str | None:
     return path
 
 
-def write_json(path: str, value: object) -> None:
-    """Write JSON to a file, replaced in one step, or to standard output (`-`); NaN and infinity become null."""
-    write_text(path, json.dumps(files.finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def write_json(path: str | None, value: object) -> None:
+    """Write JSON to a file, replaced in one step, to standard output (`-`) or, for None, nowhere.
+
+    NaN and infinity become null.
+    """
+    if path is not None:
+        write_text(path, json.dumps(files.finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: str, text: str) -> None:

@@ -3,7 +3,6 @@
 import math
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +15,6 @@ from simplepcfg.errors import InputError, counted
 if TYPE_CHECKING:
     from simplepcfg.data.conventions import Conventions
     from simplepcfg.data.preparation import Job, Prepared
-    from simplepcfg.data.treebank_files import Source
     from simplepcfg.training.recommendation import Recommendation
 
 SUMMARY = "Make text, trees and a vocabulary from a treebank."
@@ -128,10 +126,12 @@ def ptb(request: RangesRequest) -> None:
     Example:
       simplepcfg prepare ptb treebank_3/parsed/mrg/wsj --out data/ptb
     """
+    from simplepcfg.data.preparation import Job
     from simplepcfg.data.treebank_files import PTB_SECTIONS, PTB_TREES, find_ptb
 
     ranges, conventions = request.ranges(PTB_SECTIONS), request.conventions(("penn",))
-    job = replace(_job("ptb", request, find_ptb(request.sources, ranges), conventions), ranges=ranges)
+    source = find_ptb(request.sources, ranges)
+    job = Job(kind="ptb", sources=request.sources, source=source, conventions=conventions, ranges=ranges)
     _run(job, request, PTB_TREES if ranges == PTB_SECTIONS else {})
 
 
@@ -146,11 +146,12 @@ def ctb(request: RangesRequest) -> None:
       simplepcfg prepare ctb ctb5.1/data/bracketed --out data/ctb
     """
     from simplepcfg.data.conventions import CHINESE_PUNCTUATION
+    from simplepcfg.data.preparation import Job
     from simplepcfg.data.treebank_files import CTB_FILES, find_ctb
 
     ranges, conventions = request.ranges(CTB_FILES), request.conventions((), CHINESE_PUNCTUATION)
-    job = _job("ctb", request, find_ctb(request.sources, ranges), conventions)
-    _run(replace(job, ranges=ranges), request)
+    source = find_ctb(request.sources, ranges)
+    _run(Job(kind="ctb", sources=request.sources, source=source, conventions=conventions, ranges=ranges), request)
 
 
 @app.command("spmrl", short_help="SPMRL shared task, French or German.")
@@ -167,6 +168,7 @@ def spmrl(request: SpmrlRequest) -> None:
       simplepcfg prepare spmrl train.French.gold.ptb dev.French.gold.ptb test.French.gold.ptb --out data/french
     """
     from simplepcfg.data.conventions import FRENCH_PUNCTUATION, GERMAN_PUNCTUATION
+    from simplepcfg.data.preparation import Job
     from simplepcfg.data.treebank_files import find_spmrl, language_of
 
     source = find_spmrl(request.sources)
@@ -174,7 +176,8 @@ def spmrl(request: SpmrlRequest) -> None:
     known = {"french": FRENCH_PUNCTUATION, "german": GERMAN_PUNCTUATION}.get(language or "", ())
     if not known and request.punctuation == "tags" and not request.keep_tags and not request.drop_tags:
         raise InputError("the files' names do not say French or German; give --language, --drop-tags or --keep-tags")
-    _run(_job("spmrl", request, source, request.conventions((), known)), request)
+    conventions = request.conventions((), known)
+    _run(Job(kind="spmrl", sources=request.sources, source=source, conventions=conventions), request)
 
 
 @app.command("brackets", short_help="Any folder or files of bracketed trees.")
@@ -190,16 +193,18 @@ def brackets(request: BracketsRequest) -> None:
       simplepcfg prepare brackets gum --out data/gum
       simplepcfg prepare brackets trees --out data/mine --split 90,5,5 --drop-tags 'PUNCT SYM'
     """
+    from simplepcfg.data.preparation import Job
     from simplepcfg.data.treebank_files import find_trees
 
-    job = _job("brackets", request, find_trees(request.sources), request.conventions(("penn",)))
-    _run(replace(job, shares=request.shares, seed=request.seed), request)
-
-
-def _job(kind: str, request: TreebankRequest, source: "Source", conventions: "Conventions") -> "Job":
-    from simplepcfg.data.preparation import Job
-
-    return Job(kind=kind, sources=request.sources, source=source, conventions=conventions)
+    job = Job(
+        kind="brackets",
+        sources=request.sources,
+        source=find_trees(request.sources),
+        conventions=request.conventions(("penn",)),
+        shares=request.shares,
+        seed=request.seed,
+    )
+    _run(job, request)
 
 
 def _run(job: "Job", request: TreebankRequest, expected: dict[str, int] | None = None) -> None:

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.materials import Csv, models_and_files, read_items, with_name, write_rows
+from simplepcfg.cli.materials import Csv, models_and_files, read_items, show_results, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
-from simplepcfg.cli.output import note, results_console, write_json
+from simplepcfg.cli.output import note
 from simplepcfg.cli.requests import arg, opt, options, takes
 from simplepcfg.errors import InputError
 
@@ -53,15 +53,8 @@ def command(request: ReadingTimesRequest) -> None:
       simplepcfg test reading-times runs/demo words.tsv --frequencies train.txt
       simplepcfg test reading-times runs/a runs/b words.tsv --time first_pass
     """
-    from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
-
     results = _evaluate(request)
-    rows = [result.to_dict() for result in results]
-    if request.json == "-":
-        write_json("-", rows)
-    else:
-        results_console().print(_table(results))
-    write_rows(rows, GAIN_COLUMNS, request.json, request.csv)
+    show_results(results, _table(results), request.json, request.csv)
 
 
 def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:

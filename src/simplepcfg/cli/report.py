@@ -4,8 +4,8 @@ from pathlib import Path
 from random import Random
 
 from simplepcfg.cli.options import Device, Quiet, refuse_baseline
-from simplepcfg.cli.output import note, refuse_unwritable
-from simplepcfg.cli.requests import arg, opt
+from simplepcfg.cli.output import note
+from simplepcfg.cli.requests import arg, opt, written
 from simplepcfg.errors import InputError
 
 SUMMARY = "Show runs in one HTML file."
@@ -13,7 +13,7 @@ SUMMARY = "Show runs in one HTML file."
 
 def command(
     arguments: list[str] = arg("RUN... [TREES]", "Folders of trained runs; last, a file of gold trees."),
-    out: str = opt("--out", "FILE", "The HTML file to write.", "report.html"),
+    out: str = written("--out", "The HTML file to write.", "report.html"),
     limit: int = opt("--limit", "N", "Look at N trees, chosen at random.", 1000, min=1),
     seed: int = opt("--seed", "N", "Which trees are chosen.", 0, min=0),
     device: Device = "auto",
@@ -33,7 +33,6 @@ def command(
     file = names.pop() if len(names) > 1 and not Path(names[-1]).is_dir() else None
     for name in names:
         refuse_baseline(name, "record to report")
-    refuse_unwritable(out)
     if out == "-":
         raise InputError("--out - is no file; give one, such as report.html")
     from simplepcfg.data.readers import read_trees, sniff

@@ -109,8 +109,7 @@ def command(request: ScoreRequest) -> None:
         answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores", "scoring")
         return
     rows = _score_regions(request) if request.regions else prepare(request)(None)
-    if request.json is not None:
-        write_json(request.json, rows)
+    write_json(request.json, rows)
 
 
 def prepare(request: ScoreRequest) -> Answer:

@@ -11,7 +11,7 @@ from simplepcfg.errors import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simplepcfg.inference.inspection import Child, SymbolReport, SymbolUse, Usage
+    from simplepcfg.inference.inspection import Child, SymbolReport, SymbolUse
 
 SUMMARY = "Show what a run's symbols are used for."
 WIDEST_SPAN = 60  # characters of a span in the table; JSON has all of it
@@ -57,24 +57,18 @@ def command(
         console = results_console()
         console.print(symbol_table("nonterminals", report.nonterminals))
         console.print(symbol_table("preterminals", report.preterminals))
-    if json is not None:
-        write_json(json, report.to_dict())
+    write_json(json, report.to_dict())
 
 
 def summary(report: "SymbolReport") -> list[str]:
     """Return lines that say how many symbols are really used."""
     over = "1,000 sentences of the grammar's own" if report.sentences is None else counted(report.sentences, "sentence")
-    lines = [f"expected uses over {over}"]
-    for kind, usage in (("nonterminals", report.nonterminal_usage), ("preterminals", report.preterminal_usage)):
-        lines.append(f"{kind}: {_usage(usage)}")
-    return lines
-
-
-def _usage(usage: "Usage") -> str:
-    return (
-        f"{usage.used:,} of {usage.symbols:,} have 1 or more expected uses; "
+    usages = {"nonterminals": report.nonterminal_usage, "preterminals": report.preterminal_usage}
+    return [f"expected uses over {over}"] + [
+        f"{kind}: {usage.used:,} of {usage.symbols:,} have 1 or more expected uses; "
         f"{usage.covering:,} have 99 % of all uses; perplexity of use {usage.perplexity:.1f}"
-    )
+        for kind, usage in usages.items()
+    ]
 
 
 def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":

@@ -1,12 +1,13 @@
 """`simplepcfg test`: a model against linguistic materials, one command for each kind of them."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli import reading_times
-from simplepcfg.cli.materials import Csv, models_and_files, with_name, write_rows
+from simplepcfg.cli.materials import Csv, models_and_files, show_results, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
-from simplepcfg.cli.output import note, results_console, write_json
+from simplepcfg.cli.output import note
 from simplepcfg.cli.progress import shows_progress
 from simplepcfg.cli.requests import arg, group, options, takes
 
@@ -97,18 +98,13 @@ app.command("reading-times", short_help=reading_times.SUMMARY)(shows_progress(re
 def _show(results: Sequence[Sequence["Accuracy"]], title: str, request: AccuracyRequest) -> None:
     """Print a row for each set and model, and write all rows as JSON and CSV if paths are given."""
     from simplepcfg.evaluation.rendering import rich_grid
-    from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
 
-    rows = [entry.to_dict() for entries in results for entry in entries]
-    if request.json == "-":
-        write_json("-", rows)
-    else:
-        cells = [_cells(entry) for of_models in zip(*results, strict=True) for entry in of_models]
-        header = ["", "model", "items", "accuracy", "ties", "<unk>", "known"]
-        results_console().print(rich_grid(header, cells, title, words=(0, 1)))
-    if any(not row["counted"] for row in rows):
+    entries = [entry for of_models in zip(*results, strict=True) for entry in of_models]
+    header = ["", "model", "items", "accuracy", "ties", "<unk>", "known"]
+    table = rich_grid(header, [*map(_cells, entries)], title, words=(0, 1))
+    show_results([*chain(*results)], table, request.json, request.csv)
+    if not all(entry.counted for entry in entries):
         note("predictions that ask for equal surprisals are not counted in the mean", request.quiet)
-    write_rows(rows, ACCURACY_COLUMNS, request.json, request.csv)
 
 
 def _cells(entry: "Accuracy") -> list[str]:

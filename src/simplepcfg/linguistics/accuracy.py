@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 # Sums in 32 bits differ by about this much (nats) when the same sentence is computed in another batch.
 TIE = 1e-4
@@ -48,9 +48,6 @@ class Accuracy:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return asdict(self)
-
-
-ACCURACY_COLUMNS = tuple(field.name for field in fields(Accuracy))
 
 
 def accuracy_of_set(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +55,6 @@ class ReadingTimeGain:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return asdict(self)
-
-
-GAIN_COLUMNS = tuple(field.name for field in fields(ReadingTimeGain))
 
 
 @dataclass(frozen=True, slots=True)
