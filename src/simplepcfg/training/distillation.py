@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.opening import resumed_config, with_absolute_paths
@@ -16,7 +16,7 @@ from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, train
-from simplepcfg.training.teacher_choice import Choice, choose_teachers, finished
+from simplepcfg.training.teacher_choice import Choice, choose_teachers
 
 TaughtBy = Literal["others", "all"]
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
@@ -31,11 +31,6 @@ class DistillationFolder:
     """
 
     path: Path
-
-    @property
-    def how_to_go_on(self) -> str:
-        """What to tell a user after a signal."""
-        return f"stopped, all saved; the same command goes on with what is in {shlex.quote(str(self.path))}"
 
     @property
     def student(self) -> Path:
@@ -53,7 +48,8 @@ class DistillationFolder:
     def finished(self, name: str, generation: int = 1) -> list[Path]:
         """Return the finished runs of one configuration, in the order of seeds."""
         members = self.members(name, generation)
-        return finished([members.folder(seed) for seed in members.seeds()]) if members.exists() else []
+        runs = [members.folder(seed) for seed in members.seeds()] if members.exists() else []
+        return [run for run in runs if RunFolder(run).model.exists()]
 
     def teachers(self) -> list[Path]:
         """Return the runs that teach the student, which must have begun."""
@@ -113,7 +109,15 @@ def distil(
         groups = {name: folder.members(name, number) for name in chosen}
         for name, config in chosen.items():
             _refuse_other_settings(groups[name], config, counts[name])
-        _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
+        for name, config in chosen.items():
+            note(f"members of {name}: {counted(counts[name], 'run')}")
+            if jobs == 1:
+                new = None if groups[name].exists() else config
+                train_seeds(new, groups[name].path, counts[name], device=device, make_reporter=make_reporter, note=note)
+            elif not groups[name].exists():
+                groups[name].create(config, counts[name])
+        if jobs > 1:
+            train_groups(groups, jobs, device=device, note=note)
         members = {name: folder.finished(name, number) for name in chosen}
         return choose_teachers(members, keep, pupil, folder.generation(number), device=device, note=note)
 
@@ -136,35 +140,15 @@ def distil(
         reporter = make_reporter(run.path, config)
         return train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
     except Interrupted as error:
-        raise Interrupted(folder.how_to_go_on, error.signal_number) from None
+        place = shlex.quote(str(folder.path))
+        message = f"stopped, all saved; the same command goes on with what is in {place}"
+        raise Interrupted(message, error.signal_number) from None
 
 
 def _teachers_of(name: str, before: Choice, taught_by: TaughtBy) -> Sequence[Path]:
     """Return the teachers of the members of a configuration; all where no other configuration teaches."""
     others = [teacher for teacher in before.teachers if taught_by == "all" or teacher.parent.name != name]
     return others or before.teachers
-
-
-def _train_members(
-    configs: Mapping[str, RunConfig],
-    groups: Mapping[str, SeedsFolder],
-    counts: Mapping[str, int],
-    jobs: int,
-    device: str,
-    make_reporter: MakeReporter,
-    note: Callable[[str], None],
-) -> None:
-    """Train what is missing of the members, one after the other or `jobs` of all configurations at a time."""
-    for name, config in configs.items():
-        note(f"members of {name}: {counts[name]} {'run' if counts[name] == 1 else 'runs'}")
-        members = groups[name]
-        if jobs == 1:
-            new = None if members.exists() else config
-            train_seeds(new, members.path, counts[name], device=device, make_reporter=make_reporter, note=note)
-        elif not members.exists():
-            members.create(config, counts[name])
-    if jobs > 1:
-        train_groups(groups, jobs, device=device, note=note)
 
 
 def student_config(config: RunConfig, teachers: Sequence[Path], weight: float, steps: int) -> RunConfig:
@@ -196,8 +180,6 @@ def _refuse_other_settings(members: SeedsFolder, config: RunConfig, seeds: int) 
         return
     if members.read_config() != with_absolute_paths(config):
         raise InputError(f"{members.path} was begun with other settings; give the same as then, or another folder")
-    available: Sequence[int] = members.seeds()
-    if len(available) != seeds:
-        raise InputError(
-            f"{members.path} was begun with {len(available)} seeds, not {seeds}; give as many, or another folder"
-        )
+    begun = len(members.seeds())
+    if begun != seeds:
+        raise InputError(f"{members.path} was begun with {begun} seeds, not {seeds}; give as many, or another folder")

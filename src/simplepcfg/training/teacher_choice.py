@@ -42,16 +42,6 @@ class Choice:
     agreement: float
 
 
-def finished(runs: Sequence[Path]) -> list[Path]:
-    """Return those of these folders that hold a trained run."""
-    return [run for run in runs if RunFolder(run).model.exists()]
-
-
-def log_likelihood(run: Path) -> float:
-    """Return the validation log-likelihood of a finished run, in nats."""
-    return float(read_tensor_file(RunFolder(run).model)[1]["log_likelihood"])
-
-
 def choose_teachers(
     members: Mapping[str, Sequence[Path]],
     keep: int,
@@ -77,25 +67,26 @@ def choose_teachers(
     """
     names = [name for name, runs in members.items() for _ in runs]
     runs = [run for each in members.values() for run in each]
-    likelihoods = [log_likelihood(run) for run in runs]
     if len(runs) == 1:
         return Choice(tuple(runs), (), 1.0)
+    likelihoods = [float(read_tensor_file(RunFolder(run).model)[1]["log_likelihood"]) for run in runs]
     agreement = _agreement(runs, config, folder / RECORD, device)
     places = _likeliest(names, likelihoods, keep)
-    comparable = [place for place in places if _vocabulary(runs[place]) == _vocabulary(runs[0])]
+    vocabularies = [RunFolder(run).vocabulary.read_bytes() for run in runs]
+    comparable = [place for place in places if vocabularies[place] == vocabularies[0]]
     best = names[max(comparable or places, key=lambda place: likelihoods[place])]
     minds = [name for name in members if name != best and _of_two_minds(name, best, names, agreement, places)]
     places = [place for place in _agreeing(best, names, agreement, places) if names[place] not in minds]
-    left_out = tuple(name for name in members if name not in [names[place] for place in places])
+    left_out = tuple(name for name in members if name not in {names[place] for place in places})
     pairs = [float(agreement[i, j]) for i, j in combinations(places, 2)]
     choice = Choice(tuple(runs[place] for place in places), left_out, fmean(pairs) if pairs else 1.0)
     write_json(
         folder / RECORD,
         {
-            "members": [str(run.relative_to(folder)) for run in runs],
+            "members": _relative(runs, folder),
             "log_likelihood": likelihoods,
             "agreement": [[round(value, 4) for value in row] for row in agreement.tolist()],
-            "teachers": [str(run.relative_to(folder)) for run in choice.teachers],
+            "teachers": _relative(choice.teachers, folder),
             "left_out": list(left_out),
         },
     )
@@ -104,15 +95,15 @@ def choose_teachers(
     return choice
 
 
-def _vocabulary(run: Path) -> bytes:
-    return RunFolder(run).vocabulary.read_bytes()
+def _relative(runs: Sequence[Path], folder: Path) -> list[str]:
+    return [str(run.relative_to(folder)) for run in runs]
 
 
 def _agreement(runs: Sequence[Path], config: RunConfig, record: Path, device: str) -> Tensor:
     """Return F1 between the trees of any two runs [R, R], from the record if that is of the same runs."""
     try:
         content = json.loads(record.read_text("utf-8"))
-        if content["members"] == [str(run.relative_to(record.parent)) for run in runs]:
+        if content["members"] == _relative(runs, record.parent):
             return torch.tensor(content["agreement"])
     except (OSError, ValueError, KeyError, TypeError):  # There is none yet, or it is damaged.
         pass
@@ -149,12 +140,8 @@ def _sentences(config: RunConfig) -> list[list[str]]:
     """Return the first sentences of the validation text, or of the training text where there is none."""
     source = config.data.valid or training_text(config.data)
     assert source is not None
-    usable = (
-        tokens
-        for tokens in read_tokens(source, config.data.preprocessing, raw=config.data.raw)
-        if SHORTEST <= len(tokens) <= LONGEST
-    )
-    return list(islice(usable, MOST_SENTENCES))
+    sentences = read_tokens(source, config.data.preprocessing, raw=config.data.raw)
+    return list(islice((tokens for tokens in sentences if SHORTEST <= len(tokens) <= LONGEST), MOST_SENTENCES))
 
 
 def _agreeing(best: str, names: Sequence[str], agreement: Tensor, places: Sequence[int]) -> list[int]:
