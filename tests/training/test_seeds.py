@@ -38,8 +38,7 @@ def assert_same(one: Path, other: Path) -> None:
 
 def test_each_seed_is_the_run_it_would_be_alone(config: RunConfig, tmp_path: Path) -> None:
     told: list[str] = []
-    outcomes = train_seeds(config, tmp_path / "all", 2, note=told.append)
-    assert [outcome.seed for outcome in outcomes] == [0, 1]
+    assert list(train_seeds(config, tmp_path / "all", 2, note=told.append)) == ["seed-0", "seed-1"]
     assert told == ["seed-0, run 1 of 2", "seed-1, run 2 of 2"]
     start.train(config.model_copy(update={"seed": 1}), tmp_path / "alone")
     assert_same(tmp_path / "all/seed-1", tmp_path / "alone")
@@ -50,7 +49,7 @@ def test_each_seed_is_the_run_it_would_be_alone(config: RunConfig, tmp_path: Pat
     train_seeds(None, tmp_path / "all")
     assert all(torch.equal(a, b) for a, b in zip(before, weights(tmp_path / "all/seed-0"), strict=True))
     more = train_seeds(None, tmp_path / "all", overrides=["training.epochs=2"])
-    assert [outcome.result.epochs for outcome in more if outcome.result] == [2, 2]
+    assert [result.epochs for result in more.values()] == [2, 2]
     assert SeedsFolder(tmp_path / "all").read_config().training.epochs == 2
 
 
@@ -83,7 +82,7 @@ def test_one_failure_leaves_the_others(config: RunConfig, tmp_path: Path, monkey
     assert any("Traceback" in line for line in told)
     assert (folder / "seed-2/model.safetensors").exists()
     assert not (folder / "seed-1/model.safetensors").exists()
-    assert [outcome.seed for outcome in train_seeds(None, folder)] == [0, 1, 2]
+    assert list(train_seeds(None, folder)) == ["seed-0", "seed-1", "seed-2"]
     assert (folder / "seed-1/model.safetensors").exists()
 
 

@@ -158,7 +158,7 @@ def _train_seeds(request: TrainRequest, config: "RunConfig | None", folder: Path
         raise InputError("--train - can be read once, and --seeds reads it for each run; save it to a file")
     if config is not None and config.data.valid is None:
         note("no --valid: each run holds out sentences of its own, so their perplexities are not comparable", quiet)
-    outcomes = train_seeds(
+    results = train_seeds(
         config,
         folder,
         request.seeds or 0,
@@ -169,9 +169,8 @@ def _train_seeds(request: TrainRequest, config: "RunConfig | None", folder: Path
         make_reporter=lambda run, settings: make_reporter(quiet, logs, run, settings.model_dump()),
         note=lambda text: note(text, quiet),
     )
-    for outcome in outcomes:
-        if outcome.result is not None:
-            note(f"seed-{outcome.seed}: {_best(outcome.result, ',')}", quiet)
+    for name, result in results.items():
+        note(f"{name}: {_best(result, ',')}", quiet)
     quoted = shlex.quote(str(folder))
     note(f"the runs are in {folder}; next: simplepcfg evaluate {quoted} FILE --ensemble", quiet)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from simplepcfg.runs.config.files import load_config, save_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.opening import with_absolute_paths
-from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.reporting.event_logs import with_logs
+from simplepcfg.training.reporting.progress import PlainReporter, Reporter
 from simplepcfg.training.side_by_side import Ended, run_side_by_side
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, train
@@ -92,16 +93,6 @@ class SeedsFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedOutcome:
-    """The outcome of one run: its result, or the error that ended it."""
-
-    seed: int
-    result: TrainingResult | None
-    error: str | None = None
-    exit_code: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class _Plan:
     """What the runs of one folder have in common."""
 
@@ -115,9 +106,12 @@ class _Plan:
         """Return the configuration of one run."""
         return self.shared.model_copy(update={"seed": seed})
 
-    def interrupted(self, signal_number: int) -> Interrupted:
-        """Return the error after all runs were stopped."""
-        return Interrupted(f"stopped, all saved; go on with: {self.folder.resume_command}", signal_number)
+    def train(self, seed: int, reporter: Reporter) -> TrainingResult:
+        """Begin the run of a seed, or go on with it."""
+        run = RunFolder(self.folder.folder(seed))
+        begun = run.config.exists()
+        config = run.read_config(self.overrides) if begun else self.config(seed)
+        return train(config, run.path, resume=begun, device=self.device, reporter=reporter)
 
 
 def train_seeds(
@@ -131,13 +125,14 @@ def train_seeds(
     logs: Sequence[str] = (),
     make_reporter: MakeReporter = lambda folder, config: Reporter(),
     note: Callable[[str], None] = lambda text: None,
-) -> list[SeedOutcome]:
+) -> dict[str, TrainingResult]:
     """Train a run for each of `seeds` seeds, from the configuration's on, into seed-0, seed-1, … of a new folder.
 
     Without a configuration the runs in the folder go on where they were: finished ones stay, interrupted ones resume,
     others begin; `overrides` may change what a resumed run may change. One run after the other, each with the reporter
-    that `make_reporter` gives for its folder, or `jobs` at a time in processes, whose lines `note` is told. A run that
-    fails does not end the others; SeedsFailed says at the end which. Interrupted says how to go on with all.
+    that `make_reporter` gives for its folder, or `jobs` at a time in processes, whose lines `note` is told. Returns the
+    results by the names of the runs' folders. A run that fails does not end the others; SeedsFailed says at the end
+    which. Interrupted says how to go on with all.
     """
     folder = SeedsFolder(Path(directory))
     if jobs < 1:
@@ -149,17 +144,15 @@ def train_seeds(
     shared = folder.read_config(overrides)
     if overrides:
         save_config(shared, folder.config)
-    plan, present = _Plan(folder, shared, tuple(overrides), device, tuple(logs)), folder.seeds()
+    plan = _Plan(folder, shared, tuple(overrides), device, tuple(logs))
+    tasks = {f"seed-{seed}": (plan, seed) for seed in folder.seeds()}
+    stopped = f"stopped, all saved; go on with: {folder.resume_command}"
     if jobs == 1:
-        outcomes = _one_by_one(plan, present, make_reporter, note)
+        ended = _one_by_one(tasks, make_reporter, note, stopped)
     else:
-        outcomes = _side_by_side(plan, present, jobs, note)
-    failed = {f"seed-{outcome.seed}": outcome for outcome in outcomes if outcome.error is not None}
-    if config is not None and len(failed) == len(outcomes):
-        folder.withdraw()
-    if failed:
-        raise _failure(failed, len(outcomes), f"the others are kept, go on with: {folder.resume_command}")
-    return outcomes
+        ended = run_side_by_side(_in_a_process, tasks, jobs, note, stopped)
+    new = [] if config is None else [folder]
+    return _results(ended, new, f"the others are kept, go on with: {folder.resume_command}")
 
 
 def train_groups(
@@ -176,68 +169,43 @@ def train_groups(
     """
     plans = {name: _Plan(folder, folder.read_config(), (), device) for name, folder in groups.items()}
     tasks = {f"{name} seed-{seed}": (plan, seed) for name, plan in plans.items() for seed in plan.folder.seeds()}
-    ended, signal_number = run_side_by_side(_in_a_process, tasks, jobs, note)
-    if signal_number is not None:
-        raise Interrupted("stopped, all saved", signal_number)
+    ended = run_side_by_side(_in_a_process, tasks, jobs, note, "stopped, all saved")
+    _results(ended, groups.values(), "the others are kept, begin again")
+
+
+def _results(ended: Mapping[str, Ended], new: Iterable[SeedsFolder], advice: str) -> dict[str, TrainingResult]:
+    """Return the results of all runs; where one failed, withdraw `new` folders without a run, and raise SeedsFailed."""
     failed = {name: item for name, item in ended.items() if item.error is not None}
     if failed:
-        for folder in groups.values():
+        for folder in new:
             folder.withdraw()
-        raise _failure(failed, len(tasks), "the others are kept, begin again")
-
-
-def _failure(failed: Mapping[str, Ended | SeedOutcome], runs: int, advice: str) -> SeedsFailed:
-    """Return the error for some of several runs, with what the first of them said."""
-    first = next(iter(failed.values()))
-    message = f"{len(failed)} of {runs} runs failed ({', '.join(failed)}): {first.error}; {advice}"
-    return SeedsFailed(message, first.exit_code or 1)
-
-
-def train_one(plan: _Plan, seed: int, reporter: Reporter) -> TrainingResult:
-    """Begin the run of a seed, or go on with it."""
-    run = RunFolder(plan.folder.folder(seed))
-    if run.config.exists():
-        return train(run.read_config(plan.overrides), run.path, resume=True, device=plan.device, reporter=reporter)
-    return train(plan.config(seed), run.path, device=plan.device, reporter=reporter)
+        first = next(iter(failed.values()))
+        message = f"{len(failed)} of {len(ended)} runs failed ({', '.join(failed)}): {first.error}; {advice}"
+        raise SeedsFailed(message, first.exit_code or 1)
+    return {name: item.result for name, item in ended.items() if item.result is not None}
 
 
 def _one_by_one(
-    plan: _Plan, seeds: Sequence[int], make_reporter: MakeReporter, note: Callable[[str], None]
-) -> list[SeedOutcome]:
-    outcomes = []
-    for number, seed in enumerate(seeds, start=1):
-        note(f"seed-{seed}, run {number} of {len(seeds)}")
+    tasks: Mapping[str, tuple[_Plan, int]], make_reporter: MakeReporter, note: Callable[[str], None], stopped: str
+) -> dict[str, Ended]:
+    ended = {}
+    for number, (name, (plan, seed)) in enumerate(tasks.items(), start=1):
+        note(f"{name}, run {number} of {len(tasks)}")
         folder = plan.folder.folder(seed)
         try:
-            outcomes.append(SeedOutcome(seed, train_one(plan, seed, make_reporter(folder, plan.config(seed)))))
+            ended[name] = Ended(plan.train(seed, make_reporter(folder, plan.config(seed))))
         except Interrupted as error:
-            raise plan.interrupted(error.signal_number) from None
+            raise Interrupted(stopped, error.signal_number) from None
         except Exception as error:  # whatever it is, the other runs do not depend on it
-            ended = explained(error)
-            note(f"seed-{seed} failed: {ended.traceback or ended.error}")
-            outcomes.append(SeedOutcome(seed, None, ended.error, ended.exit_code))
+            ended[name] = explained(error)
+            note(f"{name} failed: {ended[name].traceback or ended[name].error}")
             if number == 1 and isinstance(error, InputError) and not RunFolder(folder).holds_a_run():
                 plan.folder.withdraw()  # a mistake that all runs would share
                 raise
-    return outcomes
-
-
-def _side_by_side(plan: _Plan, seeds: Sequence[int], jobs: int, note: Callable[[str], None]) -> list[SeedOutcome]:
-    ended, signal_number = run_side_by_side(_in_a_process, {f"seed-{seed}": (plan, seed) for seed in seeds}, jobs, note)
-    if signal_number is not None:
-        raise plan.interrupted(signal_number)
-    return [
-        SeedOutcome(seed, item.result if isinstance(item.result, TrainingResult) else None, item.error, item.exit_code)
-        for seed in seeds
-        for item in (ended[f"seed-{seed}"],)
-    ]
+    return ended
 
 
 def _in_a_process(tell: Callable[[str], None], task: tuple[_Plan, int]) -> Ended:
-    from simplepcfg.training.reporting.event_logs import CombinedReporter
-    from simplepcfg.training.reporting.progress import PlainReporter
-    from simplepcfg.training.reporting.reporters import make_reporter
-
     plan, seed = task
 
     class Told(PlainReporter):
@@ -246,11 +214,8 @@ def _in_a_process(tell: Callable[[str], None], task: tuple[_Plan, int]) -> Ended
             tell(text)
 
     try:
-        reporter: Reporter = Told()
-        if plan.logs:
-            settings = plan.config(seed).model_dump()
-            reporter = CombinedReporter([reporter, make_reporter(True, plan.logs, plan.folder.folder(seed), settings)])
-        return Ended(result=train_one(plan, seed, reporter))
+        settings = plan.config(seed).model_dump()
+        return Ended(plan.train(seed, with_logs(Told(), plan.logs, plan.folder.folder(seed), settings)))
     except Interrupted as error:
         return Ended(error=str(error), exit_code=error.exit_code)  # counts where the others were not stopped, too
     except Exception as error:

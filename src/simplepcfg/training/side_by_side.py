@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from simplepcfg.runs.processes import process_context
 from simplepcfg.training.signals import Interrupted, StopSignals
+from simplepcfg.training.start import TrainingResult
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
@@ -28,22 +29,23 @@ Task = Callable[[Callable[[str], None], T], "Ended"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a task: a result, or an error in a line and the exit code that fits it."""
+    """The end of a run: its result, or an error in a line and the exit code that fits it."""
 
-    result: object = None
+    result: TrainingResult | None = None
     error: str | None = None
     exit_code: int = 0
     traceback: str | None = None  # of a defect
 
 
 def run_side_by_side(
-    function: Task[T], tasks: Mapping[str, T], jobs: int, note: Callable[[str], None]
-) -> tuple[dict[str, Ended], int | None]:
+    function: Task[T], tasks: Mapping[str, T], jobs: int, note: Callable[[str], None], stopped: str
+) -> dict[str, Ended]:
     """Call `function(tell, task)` for each named task, `jobs` at a time, each in a new process.
 
-    What a task tells is noted under its name. Returns how each task ended, and the signal that stopped them all, if
-    one did: SIGINT and SIGTERM are passed on to every process once, and no further one is started; a second signal is
-    passed on, too, and stops them at once. A process that dies is an error of its task alone.
+    What a task tells is noted under its name. Returns how each task ended, in the order of `tasks`. A process that dies
+    is an error of its task alone. SIGINT and SIGTERM are passed on to every process once, no further one is started,
+    and Interrupted is raised at the end, with the message `stopped`; a second signal is passed on, too, and stops them
+    at once.
     """
     context = process_context("simplepcfg.training.start")
     messages = context.Queue()
@@ -90,7 +92,9 @@ def run_side_by_side(
             for process in running.values():
                 process.join()
             raise
-    return ended, passed_on
+    if passed_on is not None:
+        raise Interrupted(stopped, passed_on)
+    return {name: ended[name] for name in tasks}
 
 
 def _work(function: Task[T], name: str, task: T, messages: Messages) -> None:

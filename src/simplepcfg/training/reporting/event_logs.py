@@ -13,15 +13,25 @@ from simplepcfg.files import Record
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import Snapshot
 
-TENSORBOARD_FOLDER = "tensorboard"
-
 
 class EventReporter(Reporter):
-    """Base of reporters that turn reports into named values, which `_send` sends on."""
+    """Base of reporters that turn reports into named values, which `_send` sends on.
+
+    `directory` is the run's folder and `settings` its configuration, with which events are labelled. Raises InputError
+    if the package `module` is missing.
+    """
 
     wants_snapshots = True
+    module, fix = "", ""  # the package, and how it is installed
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path, settings: Record | None = None) -> None:
+        try:
+            installed = find_spec(self.module) is not None
+        except ValueError:  # A module without a specification has been imported already.
+            installed = True
+        if not installed:
+            raise InputError(f"these events need {self.module}, which is not installed; {self.fix}")
+        self._directory, self._settings = directory, settings
         self._at = 0  # the last reported step
         self._log: Any = None
 
@@ -74,33 +84,24 @@ class EventReporter(Reporter):
 
 
 class TensorBoardReporter(EventReporter):
-    """Writes TensorBoard events into a folder of the run. Raises InputError if a package is missing."""
+    """Writes TensorBoard events into a folder of the run."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__()
-        _require("tensorboard", extra="log")
-        self._directory = directory / TENSORBOARD_FOLDER
+    module, fix = "tensorboard", "pip install '.[log]' in a checkout"
 
     def _send(self, values: dict[str, float | str], step: int) -> None:
         if self._log is None:
             from torch.utils.tensorboard import SummaryWriter
 
             # Events that an interrupted session wrote after its last checkpoint are hidden: they are repeated now.
-            self._log = SummaryWriter(str(self._directory), purge_step=step)
+            self._log = SummaryWriter(str(self._directory / "tensorboard"), purge_step=step)
         for name, value in values.items():
             (self._log.add_text if isinstance(value, str) else self._log.add_scalar)(name, value, step)
 
 
 class WandbReporter(EventReporter):
-    """Sends events to Weights & Biases, whose own settings say where they go; `settings` labels the run.
+    """Sends events to Weights & Biases, whose own settings say where they go."""
 
-    Raises InputError if a package is missing.
-    """
-
-    def __init__(self, directory: Path, settings: Record | None = None) -> None:
-        super().__init__()
-        _require("wandb", extra=None)
-        self._directory, self._settings = directory, settings
+    module, fix = "wandb", "pip install wandb"
 
     def _send(self, values: dict[str, float | str], step: int) -> None:
         if self._log is None:
@@ -123,30 +124,41 @@ class CombinedReporter(Reporter):
         self.wants_snapshots = any(reporter.wants_snapshots for reporter in reporters)
 
     def note(self, text: str) -> None:
-        self._tell("note", text)
+        for reporter in self._reporters:
+            reporter.note(text)
 
     def step(self, report: StepReport) -> None:
-        self._tell("step", report)
+        for reporter in self._reporters:
+            reporter.step(report)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        self._tell("snapshot", snapshot)
+        for reporter in self._reporters:
+            reporter.snapshot(snapshot)
 
     def epoch(self, report: EpochReport) -> None:
-        self._tell("epoch", report)
+        for reporter in self._reporters:
+            reporter.epoch(report)
 
     def close(self) -> None:
-        self._tell("close")
-
-    def _tell(self, method: str, *what: object) -> None:
         for reporter in self._reporters:
-            getattr(reporter, method)(*what)
+            reporter.close()
 
 
-def _require(module: str, extra: str | None) -> None:
-    try:
-        installed = find_spec(module) is not None
-    except ValueError:  # A module without a specification has been imported already.
-        installed = True
-    if not installed:
-        fix = f"pip install '.[{extra}]' in a checkout" if extra else f"pip install {module}"
-        raise InputError(f"these events need {module}, which is not installed; {fix}")
+LOGS = {"tensorboard": TensorBoardReporter, "wandb": WandbReporter}
+
+
+def with_logs(
+    shown: Reporter, logs: Sequence[str], directory: Path | None = None, settings: Record | None = None
+) -> Reporter:
+    """Return a reporter that also writes the event logs with these names, of `LOGS`.
+
+    Raises InputError for an unknown log, a missing folder or a missing package.
+    """
+    if not logs:
+        return shown
+    if directory is None:
+        raise InputError("events need the folder of a run; give one")
+    for name in logs:
+        if name not in LOGS:
+            raise InputError(f"events for {name!r} are unknown; take one of {', '.join(LOGS)}")
+    return CombinedReporter([shown, *(LOGS[name](directory, settings) for name in dict.fromkeys(logs))])

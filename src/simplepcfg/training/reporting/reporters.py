@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simplepcfg.errors import InputError
 from simplepcfg.files import Record
+from simplepcfg.training.reporting.event_logs import with_logs
+from simplepcfg.training.reporting.live_display import LiveReporter
 from simplepcfg.training.reporting.progress import PlainReporter, Reporter
-
-LOGS = ("tensorboard", "wandb")
 
 
 def make_reporter(
@@ -23,22 +22,7 @@ def make_reporter(
     `logs` names event logs, "tensorboard" or "wandb". `directory` is the run's folder and `settings` its
     configuration, with which events are labelled. Raises InputError for an unknown log or a missing package.
     """
-    shown = _console_reporter(quiet)
-    if not logs:
-        return shown
-    from simplepcfg.training.reporting.event_logs import CombinedReporter, TensorBoardReporter, WandbReporter
-
-    if directory is None:
-        raise InputError("events need the folder of a run; give one")
-    reporters = [shown]
-    for name in dict.fromkeys(logs):
-        if name == "tensorboard":
-            reporters.append(TensorBoardReporter(directory))
-        elif name == "wandb":
-            reporters.append(WandbReporter(directory, settings))
-        else:
-            raise InputError(f"events for {name!r} are unknown; take one of {', '.join(LOGS)}")
-    return CombinedReporter(reporters)
+    return with_logs(_console_reporter(quiet), logs, directory, settings)
 
 
 def _console_reporter(quiet: bool) -> Reporter:
@@ -47,8 +31,4 @@ def _console_reporter(quiet: bool) -> Reporter:
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    if not console.is_terminal or console.is_dumb_terminal:
-        return PlainReporter()
-    from simplepcfg.training.reporting.live_display import LiveReporter
-
-    return LiveReporter(console)
+    return PlainReporter() if not console.is_terminal or console.is_dumb_terminal else LiveReporter(console)
