@@ -130,8 +130,8 @@ ROWS = [(name, row) for name in TABLES for row in paper_table(name).rows if row.
 
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "name", value))
 def test_every_row_has_a_valid_configuration_of_its_size(name: str, row: Row) -> None:
-    text = Text("", Path("train"), Path("valid"), Path("test"))
-    config = job_config(Job(row, text, 1), paper_table(name), ())
+    text = Text("", Path("train"), Path("valid"), Path("test"), paper_table(name).settings)
+    config = job_config(Job(row, text, 1), ())
     model = config.model_dump()["model"]
     assert model.get("nonterminals", model.get("states")) == int(row.size)
     if "preterminals" in model and not row.recipe_of:

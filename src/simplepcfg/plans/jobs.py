@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
 from simplepcfg.plans.tables import PaperTable, Row
 from simplepcfg.runs.config.files import load_config, parse_value
@@ -34,7 +33,7 @@ class Text:
     train: Path
     valid: Path
     test: Path
-    settings: tuple[str, ...] = ()  # what prepared.toml says about reading them: nothing is done twice
+    settings: tuple[str, ...]  # of reading them: the table's and those of prepared.toml, as nothing is done twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +87,11 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def job_config(job: Job, table: PaperTable, settings: Sequence[str]) -> RunConfig:
+def job_config(job: Job, settings: Sequence[str]) -> RunConfig:
     """Return a job's configuration: its file's keys, then the table's, the row's and the caller's."""
     files = [f"data.train={json.dumps(str(job.text.train))}", f"data.valid={json.dumps(str(job.text.valid))}"]
     own = [f"name={job.row.name}", f"seed={job.seed}"]
-    overrides = [*_reading(job.text, table), *job.row.settings, *settings, *files, *own]
+    overrides = [*job.text.settings, *job.row.settings, *settings, *files, *own]
     try:
         return load_config(job.row.config, overrides, environment={})
     except InputError as error:
@@ -110,26 +109,15 @@ def refuse_own_keys(settings: Sequence[str]) -> None:
                 raise InputError(f"setting {item}: {name} is {OWN_KEYS[name]}; leave it out")
 
 
-def text_preprocessing(text: Text, table: PaperTable) -> Preprocessing:
-    """Return the preprocessing of trees that need no model: that of a run of this table."""
-    return load_config(overrides=_reading(text, table), environment={}).data.preprocessing
-
-
-def _reading(text: Text, table: PaperTable) -> list[str]:
-    return [*table.settings, *text.settings]
-
-
 def _text(table: PaperTable, folder: Path, language: str) -> Text:
-    """Return the files of trees where F1 is measured, since their tags tell punctuation, and of plain text
-    otherwise.
-    """
+    """Return the files of trees where F1 is measured, since their tags tell punctuation; else those of plain text."""
     ending = "trees" if table.on_trees else "txt"
     files = [(folder / f"{name}.{ending}").absolute() for name in ("train", "valid", "test")]
     for file in files:
         if not file.is_file():
             raise InputError(f"{file}: no such file; write the folder with `simplepcfg prepare`")
     train, valid, test = files
-    return Text(language, train, valid, test, _prepared_settings(folder / "prepared.toml"))
+    return Text(language, train, valid, test, (*table.settings, *_prepared_settings(folder / "prepared.toml")))
 
 
 def _prepared_settings(description: Path) -> tuple[str, ...]:
@@ -144,6 +132,5 @@ def _prepared_settings(description: Path) -> tuple[str, ...]:
         raise InputError(
             f"{description}: damaged ({error}); write the folder with `simplepcfg prepare` again"
         ) from None
-    return tuple(
-        f"data.{key}={json.dumps(keys[key], ensure_ascii=False, default=str)}" for key in PREPARED_KEYS if key in keys
-    )
+    present = [key for key in PREPARED_KEYS if key in keys]
+    return tuple(f"data.{key}={json.dumps(keys[key], ensure_ascii=False, default=str)}" for key in present)

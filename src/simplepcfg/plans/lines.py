@@ -51,8 +51,8 @@ def result_table(
             place = row.name, language
             records = [record for key, record in sorted(results.items()) if key[:2] == place]
             failed = [error for key, error in failures.items() if key[:2] == place]
-            status = _status(row, records, row in chosen, failed)
-            for_people, for_programs = _line(table, row, language, records, seeds, status, settings)
+            asked = row in chosen
+            for_people, for_programs = _line(table, row, language, records, seeds, asked, failed, settings)
             cells.append(for_people)
             csv_rows.append(dict(zip(CSV_COLUMNS, for_programs, strict=True)))
     before = [EXPLANATION, TOKENS_OF_TREES if table.on_trees else TOKENS_OF_TEXT]
@@ -72,7 +72,8 @@ def _line(
     language: str,
     records: Sequence[Record],
     seeds: int,
-    status: str,
+    asked: bool,
+    failed: Sequence[SimplePCFGError],
     settings: Sequence[str],
 ) -> tuple[list[str], tuple[object, ...]]:
     """Return the cells of one row of the paper on one text, and the values of `CSV_COLUMNS`.
@@ -86,7 +87,7 @@ def _line(
         ours[metric], papers[metric] = spread, row.figure(metric, language)
         digits = 2 if metric == "perplexity" else 1
         texts += [NOTHING if spread is None else spread.format(digits), papers[metric] or NOTHING]
-    note = "; ".join(filter(None, [_recipe(row), row.remark, status, *_about(row, records, infinite, table, settings)]))
+    note = "; ".join(_remarks(table, row, records, infinite, asked, failed, settings))
     runs = len(reports) - (0 if table.on_trees else infinite)
     tokens = reports[0]["perplexity_tokens"] if reports else None
     name = f"{language}: {row.model}" if language else row.model
@@ -114,27 +115,26 @@ def _numbers(spread: Spread | None) -> tuple[float | None, float | None]:
     return (None, None) if spread is None else (spread.mean, spread.deviation)
 
 
-def _recipe(row: Row) -> str:
-    return f"our recipe; the row {row.recipe_of} has the settings of what was published" if row.recipe_of else ""
-
-
-def _status(row: Row, records: Sequence[Record], asked: bool, failed: Sequence[SimplePCFGError]) -> str:
-    """Say why there is no figure of ours, if there is none."""
-    if row.quoted:
-        return ""
-    if row.configuration and row.config is None:
-        return f"the configuration {row.configuration} is not installed"
-    if failed:
-        return f"failed: {failed[0]}"
-    if not records:
-        return "not finished" if asked else "not asked for"
-    return ""
-
-
-def _about(
-    row: Row, records: Sequence[Record], infinite: int, table: PaperTable, settings: Sequence[str]
+def _remarks(
+    table: PaperTable,
+    row: Row,
+    records: Sequence[Record],
+    infinite: int,
+    asked: bool,
+    failed: Sequence[SimplePCFGError],
+    settings: Sequence[str],
 ) -> Iterator[str]:
-    """Say what our figures are to be read with; `infinite` are runs that the mean perplexity leaves out."""
+    """Say what our figures are to be read with, or why there are none; the mean perplexity lacks `infinite` runs."""
+    if row.recipe_of:
+        yield f"our recipe; the row {row.recipe_of} has the settings of what was published"
+    if row.remark:
+        yield row.remark
+    if row.configuration and row.config is None:
+        yield f"the configuration {row.configuration} is not installed"
+    elif failed:
+        yield f"failed: {failed[0]}"
+    elif not records and not row.quoted:
+        yield "not finished" if asked else "not asked for"
     if records and settings and row.configuration:
         yield "trained with other settings than the paper's"
     if any(record["report"].get("likelihood") == POSTERIOR_MEAN for record in records):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from signal import Signals
@@ -14,19 +13,12 @@ from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.run import load
 from simplepcfg.plans.engine import Failure, do_jobs
-from simplepcfg.plans.jobs import (
-    Job,
-    find_jobs,
-    find_texts,
-    job_config,
-    refuse_own_keys,
-    sha256,
-    text_preprocessing,
-)
+from simplepcfg.plans.jobs import Job, find_jobs, find_texts, job_config, refuse_own_keys, sha256
 from simplepcfg.plans.lines import REPORT_NUMBERS, result_table
 from simplepcfg.plans.result_table import ResultTable
 from simplepcfg.plans.state import Key, ReproductionFolder
-from simplepcfg.plans.tables import PaperTable, Row, paper_table
+from simplepcfg.plans.tables import PaperTable, paper_table
+from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.reporting.progress import Reporter
@@ -61,80 +53,60 @@ def reproduce(
     jobs = list(find_jobs(chosen, texts, seeds))
     refuse_own_keys(settings)
     # All of them before the first is trained: a misspelt key must not show after a day.
-    configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
+    configs = {job.key: job_config(job, settings) for job in jobs if job.row.config is not None}
     folder = ReproductionFolder(Path(out), (table.metric, *REPORT_NUMBERS))
     tests = {text.language: sha256(text.test) for text in texts}
     folder.open(table.name, Path(data), settings, tests)
     for text in texts:
         if text.language and text.language.lower() not in table.languages:
             remark(f"{text.language}: the paper has figures of {', '.join(table.languages)} alone")
-    work = _Reproduction(table, folder, configs, tests, seeds, chosen, settings, device, make_reporter, remark)
+    failures: dict[Key, SimplePCFGError] = {}
+
+    def write_table() -> ResultTable:
+        written = result_table(table, list(tests), folder.read_results(), failures, seeds, chosen, settings)
+        written.write(folder.path)
+        return written
+
+    def work(job: Job) -> Record:
+        config = configs.get(job.key)
+        if config is None:
+            return _evaluate_baseline(job)
+        place = folder.run(*job.key)
+        begun = RunFolder(place).config.exists()
+        remark(f"{job.title}: {'going on with' if begun else 'training into'} {place}")
+        try:
+            train(None if begun else config, place, resume=begun, device=device, reporter=make_reporter())
+        except Interrupted as error:
+            write_table()
+            message = f"stopped by {Signals(error.signal_number).name} in {job.title}; the same command goes on"
+            raise Interrupted(message, error.signal_number) from None
+        run = load(place, device)
+        return run.evaluate(job.text.test, job.title).to_dict() | {"best": run.best}
+
+    def record(job: Job, report: Record | Failure) -> None:
+        if isinstance(report, Failure):  # kept for the end
+            failures[job.key] = report
+            remark(f"{job.title}: {report}")
+            return
+        folder.append(_record(job, table, configs.get(job.key), report))
+        write_table()
+
     with RunFolder(folder.path).locked():
         for row in chosen:
             if row.configuration and row.config is None:
                 remark(f"{row.name}: the configuration {row.configuration} is not installed; the row is left out")
-        do_jobs(jobs, lambda job: job.key in folder.read_results(), work.evaluate, work.record)
-    written = work.write_table()
-    work.raise_failures()
+        do_jobs(jobs, lambda job: job.key in folder.read_results(), work, record)
+    written = write_table()
+    for key, error in failures.items():
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise type(error)(f"{' '.join(map(str, filter(None, key)))}: {error}{more}; the same command tries again")
     return written
 
 
-@dataclass(frozen=True, slots=True)
-class _Reproduction:
-    """How the jobs of a table are done, and where their results go."""
-
-    table: PaperTable
-    folder: ReproductionFolder
-    configs: Mapping[Key, RunConfig]
-    tests: Mapping[str, str]  # hash of the test file of each language
-    seeds: int
-    chosen: Sequence[Row]
-    settings: Sequence[str]
-    device: str
-    make_reporter: Callable[[], Reporter]
-    remark: Callable[[str], None]
-    failures: dict[Key, SimplePCFGError] = field(default_factory=dict)
-
-    def write_table(self) -> ResultTable:
-        """Write the table of all results, and return it."""
-        results, languages = self.folder.read_results(), list(self.tests)
-        table = result_table(self.table, languages, results, self.failures, self.seeds, self.chosen, self.settings)
-        table.write(self.folder.path)
-        return table
-
-    def evaluate(self, job: Job) -> Record:
-        """Train the rest of a run and evaluate it once on the test file; a baseline is only evaluated."""
-        config = self.configs.get(job.key)
-        if config is None:
-            preprocessing = text_preprocessing(job.text, self.table)
-            treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
-            return treebank.baseline(job.row.baseline or "").to_dict()
-        place = self.folder.run(*job.key)
-        begun = RunFolder(place).config.exists()
-        self.remark(f"{job.title}: {'going on with' if begun else 'training into'} {place}")
-        try:
-            train(None if begun else config, place, resume=begun, device=self.device, reporter=self.make_reporter())
-        except Interrupted as error:
-            self.write_table()
-            message = f"stopped by {Signals(error.signal_number).name} in {job.title}; the same command goes on"
-            raise Interrupted(message, error.signal_number) from None
-        run = load(place, self.device)
-        return run.evaluate(job.text.test, job.title).to_dict() | {"best": run.best}
-
-    def record(self, job: Job, report: Record | Failure) -> None:
-        """Append a result and write the table; a failure is kept for the end."""
-        if isinstance(report, Failure):
-            self.failures[job.key] = report
-            self.remark(f"{job.title}: {report}")
-            return
-        self.folder.append(_record(job, self.table, self.configs.get(job.key), report))
-        self.write_table()
-
-    def raise_failures(self) -> None:
-        """Raise the first failure, if there was one."""
-        for key, error in self.failures.items():
-            more = f" (and {len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
-            raise type(error)(f"{' '.join(map(str, filter(None, key)))}: {error}{more}; the same command tries again")
+def _evaluate_baseline(job: Job) -> Record:
+    preprocessing = load_config(overrides=job.text.settings, environment={}).data.preprocessing
+    treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
+    return treebank.baseline(job.row.baseline or "").to_dict()
 
 
 def _record(job: Job, table: PaperTable, config: RunConfig | None, report: Record) -> Record:

@@ -69,7 +69,8 @@ class ReproductionFolder:
     def read_results(self) -> dict[Key, Record]:
         """Return every result that was written whole, the first of each run; InputError if a line is damaged."""
         results: dict[Key, Record] = {}
-        for number, line in enumerate(self._lines(), start=1):
+        content = self.results.read_text("utf-8", errors="replace") if self.results.exists() else ""
+        for number, line in enumerate(content.split("\n")[:-1], start=1):  # a last line without an end was cut short
             try:
                 record = json.loads(line)
                 key = str(record["row"]), str(record["language"]), int(record["seed"])
@@ -83,26 +84,13 @@ class ReproductionFolder:
 
     def append(self, record: Record) -> None:
         """Append a result so that it is there whole or not at all."""
-        self._drop_unfinished_line()
         line = json.dumps(dict(record), ensure_ascii=False, allow_nan=False) + "\n"
-        with open(self.results, "ab") as stream:
+        with open(self.results, "a+b") as stream:
+            stream.seek(0)
+            stream.truncate(stream.read().rfind(b"\n") + 1)  # what a crash cut short
             stream.write(line.encode())
             stream.flush()
             os.fsync(stream.fileno())
-
-    def _lines(self) -> list[str]:
-        """Return the lines without a last one that a crash cut short."""
-        if not self.results.exists():
-            return []
-        return self.results.read_text("utf-8", errors="replace").split("\n")[:-1]
-
-    def _drop_unfinished_line(self) -> None:
-        if not self.results.exists():
-            return
-        content = self.results.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self.results, whole)
 
 
 def _shown(value: object) -> str:

@@ -83,14 +83,9 @@ class PaperTable:
 @cache
 def paper_table(name: str) -> PaperTable:
     """Return the table of this name, one of `TABLES`."""
-    values = _tables()[name]
+    values = tomllib.loads((resources.files("simplepcfg") / "plans" / "tables.toml").read_text("utf-8"))[name]
     rows = tuple(_row(entry) for entry in values["rows"])
     return PaperTable(name, values["title"], values["metric"], tuple(values["settings"]), rows)
-
-
-@cache
-def _tables() -> Record:
-    return tomllib.loads((resources.files("simplepcfg") / "plans" / "tables.toml").read_text("utf-8"))
 
 
 def _row(entry: Record) -> Row:
