@@ -24,7 +24,14 @@ class BackgroundWriter:
     def write(self, job: Callable[[], None]) -> None:
         """Start `job` after waiting for the one before; the job may only read data that no longer changes."""
         self.wait()
-        self._thread = threading.Thread(target=self._run, args=(job,), name="checkpoint", daemon=True)
+
+        def run() -> None:
+            try:
+                job()
+            except BaseException as error:  # The next call of the main thread raises it.
+                self._error = error
+
+        self._thread = threading.Thread(target=run, name="checkpoint", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
@@ -58,9 +65,3 @@ class BackgroundWriter:
             if self._abandoned:
                 raise Abandoned
             yield
-
-    def _run(self, job: Callable[[], None]) -> None:
-        try:
-            job()
-        except BaseException as error:  # The next call of the main thread raises it.
-            self._error = error

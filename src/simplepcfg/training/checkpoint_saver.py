@@ -19,7 +19,7 @@ from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.step import Step
 
 
-class CheckpointSaver:
+class CheckpointSaver(BackgroundWriter):
     """Writes checkpoints in the background and keeps the time that the run has taken."""
 
     def __init__(
@@ -32,10 +32,9 @@ class CheckpointSaver:
         vocabulary: Vocabulary,
         shard: ShardPlace | None = None,
     ) -> None:
-        self._shard = shard
-        self._folder, self._settings, self._vocabulary = folder, settings, vocabulary
+        super().__init__()
+        self._folder, self._settings, self._vocabulary, self._shard = folder, settings, vocabulary, shard
         self._model, self._ema, self._step = model, ema, step
-        self._writer = BackgroundWriter()
         self._last_save = self._clock = time.monotonic()
 
     def elapsed_seconds(self, state: TrainingState) -> float:
@@ -68,7 +67,7 @@ class CheckpointSaver:
         The metrics are synced to the disk first, because the checkpoint records their length. The model is written
         last, since it can be restored from the checkpoint.
         """
-        self._writer.wait()  # Only one copy of the weights is held at a time.
+        self.wait()  # Only one copy of the weights is held at a time.
         copy_to_state(self._step.counters.read(), state)
         state.metrics_bytes, state.metrics_crc32 = metrics.sync()
         state.seconds = self.elapsed_seconds(state)
@@ -85,28 +84,20 @@ class CheckpointSaver:
             self._shard,
         )
 
-        def write() -> None:
+        def write_files() -> None:
             seconds = 60 * self._settings.timeout_minutes
-            checkpoint.save(self._folder.checkpoint, self._writer.renaming, seconds)
+            checkpoint.save(self._folder.checkpoint, self.renaming, seconds)
             if model_weights is not None and (self._shard is None or self._shard.rank == 0):
-                checkpoint.save_best(self._folder.model, self._writer.renaming(), model_weights)
+                checkpoint.save_best(self._folder.model, self.renaming(), model_weights)
 
-        self._writer.write(write)
-
-    def check(self) -> None:
-        """Raise the error of a write that has failed, without waiting for one in progress."""
-        self._writer.check()
-
-    def wait(self) -> None:
-        """Wait until everything is on the disk; raise the error of a write that failed."""
-        self._writer.wait()
+        self.write(write_files)
 
     def finish_after(self, error: BaseException, reporter: Reporter) -> None:
         """Finish the write in progress when training fails, or abandon it when training must stop at once."""
         if isinstance(error, Interrupted) or not isinstance(error, Exception):
-            self._writer.abandon()
+            self.abandon()
             return
         try:
-            self._writer.wait()
+            self.wait()
         except Exception as late:  # Training ends with the first error; this one is only reported.
             reporter.note(f"besides, the checkpoint could not be written: {late}")
