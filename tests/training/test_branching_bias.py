@@ -13,7 +13,7 @@ from simplepcfg.models import NeuralHMMConfig, build_model
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import Interrupted, train
-from simplepcfg.training.step.span_prior import BranchingBias, bias_note, branching_prior
+from simplepcfg.training.step.span_prior import bias_note, branching_bias, branching_prior, require_trees
 from step_checks import FakeCapturer, largest_difference, make_step, mixed_batches, tiny_model, weights
 from toy_runs import SignalAt, differences
 
@@ -36,8 +36,9 @@ def test_trees_of_one_side_gather_most(weight: float) -> None:
 
 
 def test_ends_after_its_steps() -> None:
-    branching = BranchingBias(tiny_model().config, TrainingConfig(branching_bias=-0.25, branching_bias_steps=3))
-    assert [branching.at(step) for step in range(5)] == [-0.25, -0.25, -0.25, 0.0, 0.0]
+    settings = TrainingConfig(branching_bias=-0.25, branching_bias_steps=3)
+    assert [branching_bias(settings, step) for step in range(5)] == [-0.25, -0.25, -0.25, 0.0, 0.0]
+    assert branching_bias(TrainingConfig(), 0) == 0
 
 
 def test_a_bias_of_most_steps_is_remarked_on() -> None:
@@ -47,14 +48,14 @@ def test_a_bias_of_most_steps_is_remarked_on() -> None:
     assert bias_note(settings, 600 * 16) is None
     assert bias_note(settings.model_copy(update={"branching_bias": 0.0}), 160) is None
     assert "to the left" in (bias_note(settings.model_copy(update={"branching_bias": -0.4}), 160) or "")
-    assert BranchingBias(tiny_model().config, TrainingConfig()).at(0) == 0
 
 
 def test_a_model_without_trees_says_so() -> None:
     model = build_model(NeuralHMMConfig(states=3, embedding=4), 5)
     with pytest.raises(InputError, match=r"branching_bias = 0\.25: a model of kind hmm has no trees; set it to 0"):
-        BranchingBias(model.config, TrainingConfig(branching_bias=0.25))
-    BranchingBias(model.config, TrainingConfig())
+        require_trees(model.config, TrainingConfig(branching_bias=0.25))
+    require_trees(model.config, TrainingConfig())
+    require_trees(tiny_model().config, TrainingConfig(branching_bias=0.25, check_identity=True))
 
 
 def test_what_is_counted_is_a_bound_captured_or_not() -> None:

@@ -134,10 +134,9 @@ def test_divergence_is_zero_at_the_targets() -> None:
 
 @pytest.mark.parametrize(("steps", "weights"), [(0, [2, 2, 2]), (4, [2, 1, 0])])
 def test_weights_fall(steps: int, weights: list[float]) -> None:
-    model = SimpleNPCFG(SimpleNPCFGConfig(nonterminals=2, preterminals=2, embedding=2), 4)
-    schedule = TeacherSchedule(model.config, TrainingConfig(teacher=("x",), teacher_weight=2, teacher_steps=steps))
+    schedule = TeacherSchedule(TrainingConfig(teacher=("x",), teacher_weight=2, teacher_steps=steps))
     assert [schedule.weight_at(step) for step in (0, 2, 4)] == weights
-    assert TeacherSchedule(model.config, TrainingConfig()).weight_at(0) == 0
+    assert TeacherSchedule(TrainingConfig()).weight_at(0) == 0
     if steps:
         assert schedule.at(9, Batch(torch.tensor([[1, 2]]), torch.tensor([2]), [0])) is None
 

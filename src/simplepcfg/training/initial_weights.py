@@ -18,6 +18,9 @@ from torch import Tensor, nn
 from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
+from simplepcfg.models import Model
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus
 from simplepcfg.runs.run_folder import load_run
 from simplepcfg.runs.tensor_files import load_weights
 
@@ -25,6 +28,15 @@ from simplepcfg.runs.tensor_files import load_weights
 # which the loaded weights replace.
 GROWING = ("nonterminals", "preterminals", "states")
 INITIAL = ("init_logit_std", "init_emission_logit_std", "dedicated_preterminals")
+
+
+def initialise_weights(model: Model, config: RunConfig, corpus: Corpus) -> None:
+    """Initialise weights from another run or from word neighbours, where the configuration asks for it."""
+    settings = config.training
+    if settings.start_from is not None:
+        initialise_from_run(model, corpus.vocabulary, settings.start_from, settings.start_noise)
+    elif settings.word_neighbours:
+        set_neighbour_embeddings(model, corpus.train, settings.word_neighbours, config.seed)
 
 
 def initialise_from_run(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, noise: float) -> None:

@@ -3,7 +3,6 @@
 import math
 import signal
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
-from simplepcfg.models import Model, build_model
+from simplepcfg.models import build_model
 from simplepcfg.models.compound import CompoundModel
 from simplepcfg.models.sharding import shard_model
 from simplepcfg.ops.capture import side_stream
@@ -29,6 +28,7 @@ from simplepcfg.runs.metrics import JsonLines, NullJsonLines
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.runs.tensor_files import host_copy
 from simplepcfg.training.checkpoint_saver import CheckpointSaver
+from simplepcfg.training.initial_weights import initialise_weights
 from simplepcfg.training.reporting.progress import (
     EpochReport,
     Reporter,
@@ -44,8 +44,8 @@ from simplepcfg.training.skipped_batches import SkippedBatches, stability_advice
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
-from simplepcfg.training.step.span_prior import BranchingBias, SpanPrior, punctuation_prior
+from simplepcfg.training.step.rule_count_check import rule_count_ratio
+from simplepcfg.training.step.span_prior import SpanPrior, branching_bias, punctuation_prior, require_trees
 from simplepcfg.training.step.state_dropout import StateDropout, check_sharded_settings
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule
@@ -65,8 +65,8 @@ class _StopValidation(Exception):
 class Trainer:
     """Trains a model on a corpus and writes checkpoints and metrics into an existing run folder.
 
-    `capture` allows steps to be captured as CUDA graphs; `initialise` changes the initial
-    weights. Raises InputError if the model does not support the settings.
+    `capture` allows steps to be captured as CUDA graphs; `begins` says that the weights are those of a new run. Raises
+    InputError if the model does not support the settings.
     """
 
     def __init__(
@@ -77,35 +77,33 @@ class Trainer:
         device: torch.device,
         reporter: Reporter,
         stop: StopSignals,
-        group: Group | None = None,
-        capture: bool = False,
-        initialise: Callable[[Model], None] | None = None,
+        group: Group,
+        capture: bool,
+        begins: bool,
     ) -> None:
+        settings = config.training
+        require_trees(config.model, settings)
         self.config, self.folder, self.corpus, self.device = config, folder, corpus, device
-        self.reporter, self.stop = reporter, stop
+        self.reporter, self.stop, self.group = reporter, stop, group
         torch.manual_seed(config.seed)
         self.model = build_model(config.model, len(corpus.vocabulary)).to(device)
-        set_precision(self.model, config.training.precision, device)
-        if initialise is not None:
-            initialise(self.model)
-        self.group = group if group is not None else Group()
-        settings = config.training
+        set_precision(self.model, settings.precision, device)
+        if begins:
+            initialise_weights(self.model, config, corpus)
         self.shard: ShardPlace | None = None
         self.weight_count = sum(parameter.numel() for parameter in self.model.parameters())
-        if self.group.shards is not None:
+        if group.shards is not None:
             check_sharded_settings(settings)
-            groups = shard_model(self.model, self.group.shards)
-            self.shard = ShardPlace(self.group.shards.rank, self.group.shards.size, groups)
+            groups = shard_model(self.model, group.shards)
+            self.shard = ShardPlace(group.shards.rank, group.shards.size, groups)
         self.dropout = StateDropout(self.model, settings, config.seed)
-        self.branching = BranchingBias(config.model, settings)
-        self.teacher = TeacherSchedule(config.model, settings)
-        require_rules(config.model, settings)
+        self.teacher = TeacherSchedule(settings)
         self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
             self.model,
             with_weight_decay(settings, len(corpus.train)),
             0 if config.data.eos else 1,
-            self.group,
+            group,
             ema=self.ema,
             captured_shapes=settings.captured_shapes if capture else 0,
             note=reporter.note,
@@ -192,7 +190,7 @@ class Trainer:
                 len(indices),
                 self._rate,
                 number=state.step,
-                branching_bias=self.branching.at(state.step),
+                branching_bias=branching_bias(self.config.training, state.step),
                 punctuation=self._punctuation(self._last_batch),
                 teacher=self.teacher.at(state.step, self._last_batch),
                 stop=self.stop.requested is not None,

@@ -82,11 +82,9 @@ def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
-    training = config.training
-    if training.start_from is not None:
-        training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
-    if training.teacher:
-        training = training.model_copy(update={"teacher": teacher_folders(training.teacher)})
+    start, teachers = config.training.start_from, teacher_folders(config.training.teacher)
+    changed = {"start_from": None if start is None else str(Path(start).absolute()), "teacher": teachers}
+    training = config.training.model_copy(update=changed)
     return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
 
 
@@ -178,25 +176,23 @@ def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
             )
         if not record_is_intact(facts):
             raise DamagedFileError(folder.facts, "its checksum does not match its content")
-        recorded = facts["data"]
-        expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
+        identity = corpus.identity()
+        for name, text in (("train", "training"), ("valid", "validation")):
+            now, then = identity[name], facts["data"][name]
+            if now["sha256"] != then["sha256"]:
+                raise InputError(
+                    f"the {text} text is not the one that {folder.path} began with ({now['sentences']} usable "
+                    f"sentences now, {then['sentences']} then); restore it or start a new run"
+                )
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise DamagedFileError(folder.facts, str(error)) from None
-    identity = corpus.identity()
-    for name, text in (("train", "training"), ("valid", "validation")):
-        if identity[name]["sha256"] != expected[name]:
-            raise InputError(
-                f"the {text} text is not the one that {folder.path} began with "
-                f"({identity[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
-                "restore it or start a new run"
-            )
 
 
 def _flat(config: RunConfig) -> Record:
     """Return all values by their dotted keys."""
-    values = config.model_dump()
-    tables = {name: table for name, table in values.items() if isinstance(table, dict)}
-    single = {name: value for name, value in values.items() if name not in tables}
-    return single | {f"{name}.{key}": value for name, table in tables.items() for key, value in table.items()}
+    flat: Record = {}
+    for name, value in config.model_dump().items():
+        flat |= {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
+    return flat

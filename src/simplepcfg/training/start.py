@@ -4,7 +4,6 @@ import json
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from simplepcfg.data.tokens import TextSource
@@ -17,7 +16,6 @@ from simplepcfg.runs.corpus import Corpus, prepare_corpus
 from simplepcfg.runs.device import reproducible, use_expandable_segments
 from simplepcfg.runs.failures import TRAINING_ADVICE, resource_errors
 from simplepcfg.runs.run_folder import RunFolder, program_identity
-from simplepcfg.training.initial_weights import initialise_from_run, set_neighbour_embeddings
 from simplepcfg.training.loop import Trainer
 from simplepcfg.training.memory_estimate import Needs, require_memory
 from simplepcfg.training.opening import (
@@ -117,8 +115,7 @@ def train(
             # The model comes before the folder is written: it may refuse its settings, and a corrected run needs a
             # free folder.
             begins = not (resume and folder.checkpoint.exists())
-            initialise = partial(_initialise_weights, config, corpus) if begins else None
-            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, initialise)
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, begins)
             if group.is_leader:
                 checkpoint = open_folder(folder, config, corpus, chosen, reporter)
         _restore(trainer, checkpoint, resume)
@@ -171,12 +168,9 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
             if group.is_leader == leaders_turn:
                 note = trainer.reporter.note
                 trainer.teacher.marginals = prepare_teachers(config, corpus, folder.teacher, trainer.device, note)
-    write_model = False
     with group.failing_together():
         if checkpoint is not None and group.is_leader:
-            write_model = model_is_behind(folder, checkpoint)
-    with group.failing_together():
-        if checkpoint is not None and group.is_leader:
+            write_model = model_is_behind(folder, checkpoint)  # may refuse, so before anything is written
             save_config(config, folder.config)
             if write_model:
                 checkpoint.save_best(folder.model)
@@ -185,36 +179,27 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
 def _report_start(trainer: Trainer, needs: Needs, checkpoint: Checkpoint | None) -> None:
     """Tell the user about the text, the settings and the memory, and where a resumed run stands."""
     config, corpus = trainer.config, trainer.corpus
-    duration = None
+    duration = position = None
     if trainer.stopped_by is None:
         duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), trainer.device)
+    if checkpoint is not None:
+        position = _describe_position(trainer)
     bias = bias_note(config.training, len(corpus.train))
     silent = punctuation_note(config.training, corpus.train_breaks)
-    summary = _summary(corpus, trainer, trainer.group)
-    for note in (*corpus.notes, summary, trainer.curriculum.note, bias, silent, needs.note, duration):
+    notes = (_summary(trainer), trainer.curriculum.note, bias, silent, needs.note, duration, position)
+    for note in (*corpus.notes, *notes):
         if note is not None:
             trainer.reporter.note(note)
-    if checkpoint is not None:
-        trainer.reporter.note(_describe_position(trainer))
 
 
-def _initialise_weights(config: RunConfig, corpus: Corpus, model: Model) -> None:
-    """Initialise weights from another run or from word neighbours, where the configuration asks for it."""
-    settings = config.training
-    if settings.start_from is not None:
-        initialise_from_run(model, corpus.vocabulary, settings.start_from, settings.start_noise)
-    elif settings.word_neighbours:
-        set_neighbour_embeddings(model, corpus.train, settings.word_neighbours, config.seed)
-
-
-def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
-    weights = trainer.weight_count
+def _summary(trainer: Trainer) -> str:
+    corpus, group = trainer.corpus, trainer.group
     where = str(trainer.device) if group.size == 1 else f"{trainer.device.type} in {group.size} processes"
     if group.shards is not None:
         where += f", each with 1 / {group.shards.size} of the grammar"
     return (
         f"{len(corpus.train):,} training and {len(corpus.valid):,} validation sentences, "
-        f"{len(corpus.vocabulary):,} words in the vocabulary, {weights:,} weights, on {where}"
+        f"{len(corpus.vocabulary):,} words in the vocabulary, {trainer.weight_count:,} weights, on {where}"
     )
 
 

@@ -11,16 +11,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
-from simplepcfg.models import Model, ModelConfig
-from simplepcfg.runs.config.schema import TrainingConfig
-
-
-def require_rules(model: ModelConfig, settings: TrainingConfig) -> None:
-    """Raise InputError if `training.check_identity` is set for a model without rules."""
-    if settings.check_identity and not model.has_trees:
-        raise InputError(
-            f"training.check_identity: a model of kind {model.kind} has no rules to count; set it to false"
-        )
+from simplepcfg.models import Model
 
 
 @torch.no_grad()

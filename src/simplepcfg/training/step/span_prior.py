@@ -68,22 +68,23 @@ def punctuation_prior(weight: float, breaks: Sequence[Sequence[int]], n: int, le
     return SpanPrior(-weight * crossing.float(), torch.zeros(len(lengths)))
 
 
-class BranchingBias:
-    """Schedule of the branching bias: `training.branching_bias` for the first `training.branching_bias_steps`, then 0.
+def branching_bias(settings: TrainingConfig, step: int) -> float:
+    """Return the branching bias of the step with this number, counted from 0."""
+    return settings.branching_bias if step < settings.branching_bias_steps else 0.0
 
-    Raises InputError if this bias or one from punctuation is set for a model without trees.
-    """
 
-    def __init__(self, model: ModelConfig, settings: TrainingConfig) -> None:
-        self._weight, self._steps = settings.branching_bias, settings.branching_bias_steps
-        for key in ("branching_bias", "punctuation_weight"):
-            value = getattr(settings, key)
-            if value and not model.has_trees:
-                raise InputError(f"training.{key} = {value}: a model of kind {model.kind} has no trees; set it to 0")
-
-    def at(self, step: int) -> float:
-        """Return the bias of the step with this number, counted from 0."""
-        return self._weight if step < self._steps else 0.0
+def require_trees(model: ModelConfig, settings: TrainingConfig) -> None:
+    """Raise InputError for a setting about trees or rules if the model has none."""
+    if model.has_trees:
+        return
+    for asked, setting, lacking in (
+        (settings.branching_bias, f"branching_bias = {settings.branching_bias}", "trees; set it to 0"),
+        (settings.punctuation_weight, f"punctuation_weight = {settings.punctuation_weight}", "trees; set it to 0"),
+        (settings.teacher, f"teacher = {next(iter(settings.teacher), None)}", "trees; leave it out"),
+        (settings.check_identity, "check_identity", "rules to count; set it to false"),
+    ):
+        if asked:
+            raise InputError(f"training.{setting}: a model of kind {model.kind} has no {lacking}")
 
 
 def punctuation_note(settings: TrainingConfig, breaks: EncodedText | None) -> str | None:

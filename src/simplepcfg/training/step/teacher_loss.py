@@ -12,8 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from simplepcfg.data.batching import Batch
-from simplepcfg.errors import InputError
-from simplepcfg.models import ModelConfig
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.teachers import TeacherMarginals
@@ -34,18 +32,11 @@ class TeacherSignal:
 
 
 class TeacherSchedule:
-    """The signal of each step: the weight falls from `training.teacher_weight` to 0 over `training.teacher_steps`.
+    """The signal of each step: the weight falls from `training.teacher_weight` to 0 over `training.teacher_steps`."""
 
-    Raises InputError if there are teachers of a model without trees.
-    """
-
-    def __init__(self, model: ModelConfig, settings: TrainingConfig) -> None:
+    def __init__(self, settings: TrainingConfig) -> None:
         self._settings = settings
         self.marginals: TeacherMarginals | None = None  # set before the first step
-        if settings.teacher and not model.has_trees:
-            raise InputError(
-                f"training.teacher = {settings.teacher[0]}: a model of kind {model.kind} has no trees; leave it out"
-            )
 
     def weight_at(self, step: int) -> float:
         """Return the weight of the step with this number, counted from 0."""
