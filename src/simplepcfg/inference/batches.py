@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+import torch
+
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.errors import ResourceError, counted
 from simplepcfg.evaluation import likelihood
@@ -42,7 +44,7 @@ def in_batches(
     least: int = 2,
     cells: int | None = None,
 ) -> list[Result]:
-    """Call ``compute`` on batches of similar length and return the results in the order of the input.
+    """Call ``compute``, without gradients, on batches of similar length; return the results in the order of the input.
 
     Sentences of fewer than ``least`` words get the result of ``otherwise()``. ``cells`` replaces the largest size of a
     batch, as sentences × words².
@@ -57,7 +59,8 @@ def in_batches(
     lengths = [len(ids) for ids in encoded]
     with stage(counted(len(lengths), "sentence"), sum(length**2 for length in lengths)) as advance:
         for indices in evaluation_batches(lengths, *limits):
-            with resource_errors(f"computing on a sentence of {lengths[indices[-1]]} words", MEMORY_ADVICE):
+            what = f"computing on a sentence of {lengths[indices[-1]]} words"
+            with resource_errors(what, MEMORY_ADVICE), torch.no_grad():
                 answers = compute(collate(encoded, indices).to(run.device))
             for index, result in zip(indices, answers, strict=True):
                 results[places[index]] = result

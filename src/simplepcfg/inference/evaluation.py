@@ -18,9 +18,9 @@ from simplepcfg.evaluation.perplexity import open_vocabulary, perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import Record
-from simplepcfg.inference.labelled_trees import viterbi_trees
+from simplepcfg.inference.labelled_trees import most_probable_trees, viterbi_trees
 from simplepcfg.inference.marginals import Words, with_separators
-from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans, viterbi_spans
+from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans
 from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
@@ -67,7 +67,7 @@ def _evaluate_treebank(
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens))
     if decode == "viterbi":
-        decoded = viterbi_spans(run, tokens)
+        decoded = [tree.spans for tree in most_probable_trees(run, tokens)]
     else:
         bonus = with_separators(run, _words_of(treebank), lambda batch: None)
         decoded = mbr_spans(run, tokens, bonus, exact=True)

@@ -58,13 +58,19 @@ class SampledText:
 
 def viterbi_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTree]:
     """Return the most probable tree of each sentence with its symbols; see ``Run.parse``."""
+    trees = most_probable_trees(run, [item.tokens for _, item in prepared], bonus)
+    return [labelled_tree(words, item, tree) for (words, item), tree in zip(prepared, trees, strict=True)]
+
+
+def most_probable_trees(
+    run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None
+) -> list[LabelledTree]:
+    """Return the most probable tree of each sentence of tokens; ``NO_TREE`` for fewer than two."""
 
     def compute(batch: Batch) -> list[LabelledTree]:
         return run.grammar_of(batch).viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).to_list()
 
-    with torch.no_grad():
-        trees = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: NO_TREE)
-    return [labelled_tree(words, item, tree) for (words, item), tree in zip(prepared, trees, strict=True)]
+    return in_batches(run, sentences, compute, lambda: NO_TREE)
 
 
 def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> list[list[ScoredTree]]:
@@ -75,8 +81,7 @@ def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> li
     def compute(batch: Batch) -> list[list[LabelledTree]]:
         return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
 
-    with torch.no_grad():
-        answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
+    answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
     return _over_words(run, prepared, [trees or [NO_TREE] for trees in answers])
 
 
@@ -103,8 +108,7 @@ def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, b
         )
         return drawn.to_list()
 
-    with torch.no_grad():
-        answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
+    answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
     return _over_words(run, prepared, answers)
 
 

@@ -78,8 +78,7 @@ def span_marginals(
         bonus = with_separators(run, prepared, bonus)
 
     def compute(batch: Batch) -> list[Tensor]:
-        with torch.no_grad():
-            tables = run.grammar_of(batch).span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
+        tables = run.grammar_of(batch).span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
         return [table[: n + 1, : n + 1] for table, n in zip(tables, batch.lengths.tolist(), strict=True)]
 
     tables = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
@@ -133,8 +132,7 @@ def _marginals_of_endings(
     def compute(batch: Batch) -> list[float]:
         weights = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
         weights = None if weights is None else weights.to(run.device)
-        with torch.no_grad():
-            return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
+        return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
 
     scores = in_batches(run, [prepared[index][1].tokens for index, _ in asked], compute, lambda: -math.inf)
     marginals: list[Tensor | None] = [None] * len(prepared)
@@ -151,8 +149,7 @@ def depths(run: TrainedModel, sentences: Iterable[Sentence]) -> list[list[float 
     prepared = run.prepare(sentences)
 
     def compute(batch: Batch) -> list[list[float]]:
-        with torch.no_grad():
-            spans = run.grammar_of(batch).span_marginals(batch.words, batch.lengths).double()
+        spans = run.grammar_of(batch).span_marginals(batch.words, batch.lengths).double()
         # The spans (i, j) over word k are those with i <= k < j: those that begin by k, without those that end by k.
         begun, ended = spans.sum(2).cumsum(1), spans.sum(1).cumsum(1)
         over = (begun - ended)[:, :-1].tolist()
@@ -175,9 +172,8 @@ def tagged_words(
     bonus = make_bonus(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[list[tuple[int, float]]]:
-        with torch.no_grad():
-            marginals = run.grammar_of(batch).tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
-            best, which = marginals.max(-1)
+        marginals = run.grammar_of(batch).tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
+        best, which = marginals.max(-1)
         return [
             list(zip(tags, shares, strict=True))[:n]
             for tags, shares, n in zip(which.tolist(), best.tolist(), batch.lengths.tolist(), strict=True)
@@ -201,7 +197,6 @@ def entropies(run: TrainedModel, sentences: Iterable[Sentence], constraints: Con
     bonus = make_bonus(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[float]:
-        with torch.no_grad():
-            return run.grammar_of(batch).entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
+        return run.grammar_of(batch).entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
     return in_batches(run, [item.tokens for _, item in prepared], compute, lambda: -math.inf)

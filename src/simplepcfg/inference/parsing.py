@@ -68,16 +68,6 @@ def mbr_spans(
     return in_batches(run, sentences, compute, list)
 
 
-def viterbi_spans(run: TrainedModel, sentences: Sequence[Sequence[str]]) -> list[Spans]:
-    """Return the spans, over each sentence's tokens, of the most probable tree."""
-
-    def compute(batch: Batch) -> list[Spans]:
-        with torch.no_grad():
-            return [tree.spans for tree in run.grammar_of(batch).viterbi(batch.words, batch.lengths).to_list()]
-
-    return in_batches(run, sentences, compute, list)
-
-
 @dataclass(frozen=True, slots=True)
 class LabelledNodes:
     """A binary tree over a sentence's tokens, with the labels of its spans and the tags of its tokens."""

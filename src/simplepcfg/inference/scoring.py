@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.float64_recheck import Float64Recheck
@@ -28,17 +26,16 @@ def log_probabilities(
 
     def compute(batch: Batch) -> list[float]:
         weights = bonus(batch)
-        with torch.no_grad():
-            if run.shares_rules:
-                values = run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights)
-                return recheck.log_likelihoods(values, batch.words, batch.lengths, weights).tolist()
-            if weights is not None:
-                raise InputError(
-                    f"{run.name}: a model of kind {run.config.model.kind} has no exact log p, and none "
-                    "with constraints; score without them or use an sn-pcfg"
-                )
+        if run.shares_rules:
+            values = run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights)
+        elif weights is None:
             values = run.model.log_likelihood(batch.words, batch.lengths)  # type: ignore[operator]
-            return recheck.log_likelihoods(values, batch.words, batch.lengths).tolist()
+        else:
+            raise InputError(
+                f"{run.name}: a model of kind {run.config.model.kind} has no exact log p, and none "
+                "with constraints; score without them or use an sn-pcfg"
+            )
+        return recheck.log_likelihoods(values, batch.words, batch.lengths, weights).tolist()
 
     log_p = in_batches(run, sentences, compute, lambda: -math.inf)
     if any(math.isnan(value) for value in log_p):

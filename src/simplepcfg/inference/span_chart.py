@@ -111,11 +111,10 @@ def _likeliest_symbols(
             return [None]  # its symbols can be asked for only with all rules written out
         if len(cells) * grammar.nonterminals > MOST_NUMBERS:
             return [None]
-        with torch.no_grad():
-            shares = grammar.symbol_marginals(
-                batch.words, batch.lengths, spans=rows.to(run.device), span_bonus=bonus(batch)
-            )
-            values, which = shares.topk(min(count, shares.shape[-1]), -1)
+        shares = grammar.symbol_marginals(
+            batch.words, batch.lengths, spans=rows.to(run.device), span_bonus=bonus(batch)
+        )
+        values, which = shares.topk(min(count, shares.shape[-1]), -1)
         return [(shares.sum(-1).cpu(), values.cpu(), which.cpu())]
 
     (answer,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
