@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from glob import glob
 from itertools import islice
@@ -17,7 +17,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.evaluation import labels_of
-from simplepcfg.inference.labelled_trees import NO_TREE
+from simplepcfg.inference.labelled_trees import most_probable_trees
 from simplepcfg.inference.sentences import Sentence, as_tree, listed
 from simplepcfg.inference.symbol_guide import (
     Child,
@@ -28,7 +28,6 @@ from simplepcfg.inference.symbol_guide import (
     shown_grammar,
 )
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.progress import stage
 from simplepcfg.runs.corpus import training_text
 
@@ -93,16 +92,10 @@ class SymbolReport:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         symbols = {kind: [use.to_dict() for use in getattr(self, kind)] for kind in ("nonterminals", "preterminals")}
-        return {
-            "run": self.run,
-            "source": self.source,
-            "sentences": self.sentences,
-            "nonterminal_usage": asdict(self.nonterminal_usage),
-            "preterminal_usage": asdict(self.preterminal_usage),
-            **symbols,
-        }
+        return {**asdict(self), **symbols}
 
 
+@stage("counting the uses of symbols")
 def describe_symbols(
     run: TrainedModel,
     sentences: Iterable[Sentence] | None = None,
@@ -118,75 +111,60 @@ def describe_symbols(
     """
     if top < 1:
         raise InputError(f"top = {top}; ask for at least one symbol")
-    with stage("counting the uses of symbols"):
-        return _describe(run, sentences, top, source)
-
-
-def _describe(run: TrainedModel, sentences: Iterable[Sentence] | None, top: int, source: str) -> SymbolReport:
     grammar = shown_grammar(run)
+    items = None if sentences is None else listed(sentences)
     tokens: list[list[str]] | None
-    gold: dict[str, Weighted] = {}
-    if sentences is not None:
-        items = listed(sentences)
-        tokens = [item.tokens for _, item in run.prepare(items)]
-        gold = _gold_labels(run, items, tokens)
-    else:
+    if items is None:
         tokens, source = own_text(run)
-    if tokens is not None and not any(len(sentence) >= 2 for sentence in tokens):
-        raise InputError(f"{source}: no sentence has two words or more to count on; give longer ones")
-    if tokens is not None:
-        nonterminals, preterminals = uses_in(run, grammar, tokens)
     else:
+        tokens = [item.tokens for _, item in run.prepare(items)]
+    counted: int | None = None
+    gold: dict[str, Weighted] = {}
+    spans: dict[int, Counter[str]] = defaultdict(Counter)
+    if tokens is None:
         nonterminals, preterminals = (OWN_SENTENCES * uses for uses in expected_uses(grammar))
-    chosen = nonterminals.topk(min(top, len(nonterminals))).indices
-    chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
+    else:
+        counted = sum(len(sentence) >= 2 for sentence in tokens)
+        if not counted:
+            raise InputError(f"{source}: no sentence has two words or more to count on; give longer ones")
+        gold = _gold_labels(run, items or [])
+        nonterminals, preterminals = uses_in(run, grammar, tokens)
+        spans = spans_of_symbols(run, tokens)
     guide = SymbolGuide(run)
-    spans = {} if tokens is None else spans_of_symbols(run, grammar, tokens)
-    left, right = child_probabilities(grammar)
+
+    def most_used(prefix: str, uses: Tensor) -> Iterator[tuple[int, tuple[str, float, float]]]:
+        """Yield the number of each symbol, and its name, uses and share."""
+        for symbol in uses.topk(min(top, len(uses))).indices.tolist():
+            yield symbol, (f"{prefix}-{symbol}", float(uses[symbol]), float(uses[symbol] / uses.sum()))
+
     return SymbolReport(
         run.name,
         source,
-        None if tokens is None else sum(len(sentence) >= 2 for sentence in tokens),
+        counted,
         usage(nonterminals),
         usage(preterminals),
         [
             SymbolUse(
-                f"NT-{symbol}",
-                float(nonterminals[symbol]),
-                float(nonterminals[symbol] / nonterminals.sum()),
-                guide.children(left[symbol]),
-                guide.children(right[symbol]),
-                _words_of(spans.get(symbol, Counter())),
-                spans.get(symbol, Counter()).most_common(SHOWN),
-                gold.get(f"NT-{symbol}"),
+                *use,
+                *guide.children(symbol),
+                _words_of(spans[symbol]),
+                spans[symbol].most_common(SHOWN),
+                gold.get(use[0]),
             )
-            for symbol in chosen.tolist()
+            for symbol, use in most_used("NT", nonterminals)
         ],
         [
-            SymbolUse(
-                f"T-{tag}",
-                float(preterminals[tag]),
-                float(preterminals[tag] / preterminals.sum()),
-                [],
-                [],
-                guide.words(tag, 10),
-                [],
-                gold.get(f"T-{tag}"),
-            )
-            for tag in chosen_tags.tolist()
+            SymbolUse(*use, [], [], guide.words(tag, 10), [], gold.get(use[0]))
+            for tag, use in most_used("T", preterminals)
         ],
     )
 
 
-def _gold_labels(run: TrainedModel, items: Sequence[Sentence], tokens: Sequence[Sequence[str]]) -> dict[str, Weighted]:
+def _gold_labels(run: TrainedModel, items: Sequence[Sentence]) -> dict[str, Weighted]:
     """Return the best gold label of each symbol, and its share among gold constituents; none without trees."""
     trees = [tree for item in items if (tree := as_tree(item)) is not None]
-    if len(trees) < len(items) or not any(len(sentence) >= 2 for sentence in tokens):
-        return {}
-    report = labels_of(run, Treebank(trees, run.preprocessing))
-    if report is None:
-        return {}
-    return {**report.phrases.best(), **(report.tags.best() if report.tags else {})}
+    report = labels_of(run, Treebank(trees, run.preprocessing)) if trees and len(trees) == len(items) else None
+    return {} if report is None else {**report.phrases.best(), **(report.tags.best() if report.tags else {})}
 
 
 def expected_uses(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
@@ -226,8 +204,7 @@ def uses_in(run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequen
     uses = [torch.zeros((), dtype=torch.float64)] * 2
 
     def compute(batch: Batch) -> list[None]:
-        with torch.no_grad():
-            counts = grammar.rule_counts(batch.words, batch.lengths)
+        counts = grammar.rule_counts(batch.words, batch.lengths)
         uses[0] = uses[0] + counts.parents.double().cpu()
         uses[1] = uses[1] + counts.preterminals.double().cpu()
         return [None] * len(batch)
@@ -247,17 +224,10 @@ def usage(uses: Tensor) -> Usage:
     return Usage(len(uses), float(entropy.exp()), min(covering, len(uses)), int((uses >= 1).sum()))
 
 
-def spans_of_symbols(
-    run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequence[str]]
-) -> dict[int, Counter[str]]:
+def spans_of_symbols(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> dict[int, Counter[str]]:
     """Count the spans of each nonterminal in the most probable trees of a text, by their words."""
-
-    def compute(batch: Batch) -> list[LabelledTree]:
-        with torch.no_grad():
-            return grammar.viterbi(batch.words, batch.lengths).to_list()
-
     spans: dict[int, Counter[str]] = defaultdict(Counter)
-    for sentence, tree in zip(tokens, in_batches(run, tokens, compute, lambda: NO_TREE), strict=True):
+    for sentence, tree in zip(tokens, most_probable_trees(run, tokens), strict=True):
         for (i, j), label in zip(tree.spans, tree.labels, strict=True):
             spans[label][" ".join(sentence[i:j])] += 1
     return spans

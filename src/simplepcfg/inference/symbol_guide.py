@@ -52,27 +52,21 @@ class SymbolGuide:
 
     def __init__(self, run: TrainedModel) -> None:
         self._vocabulary = run.vocabulary.words
-        self._grammar = shown_grammar(run)
-        left, right = child_probabilities(self._grammar)
+        left, right = child_probabilities(shown_grammar(run))
         self._left, self._right = left.detach().cpu(), right.detach().cpu()
         self._shares, self._ids = _likeliest_words(run)  # [P, WORDS_KEPT] each
 
     def describe(self, symbol: str, most: int = 10) -> SymbolDescription:
         """Describe one symbol by its name, such as NT-12 or T-5."""
-        match = _NAME.fullmatch(symbol)
-        nonterminals, preterminals = self._left.shape[0], self._shares.shape[0]
-        limit = {"NT": nonterminals, "T": preterminals}[match[1]] if match else 0
-        if not match or int(match[2]) >= limit:
+        index = self._index(symbol)
+        if index is None:
             raise InputError(
-                f"symbol {symbol!r} is not in this grammar; take one of NT-0 to NT-{nonterminals - 1} or T-0 to "
-                f"T-{preterminals - 1}"
+                f"symbol {symbol!r} is not in this grammar; take one of NT-0 to NT-{len(self._left) - 1} or T-0 to "
+                f"T-{len(self._shares) - 1}"
             )
-        index = int(match[2])
-        if match[1] == "T":
+        if symbol.startswith("T-"):
             return SymbolDescription(symbol, [], [], self.words(index, most))
-        return SymbolDescription(
-            symbol, self.children(self._left[index]), self.children(self._right[index]), self._below(index, most)
-        )
+        return SymbolDescription(symbol, *self.children(index), self._below(index, most))
 
     def name(self, symbol: str) -> str:
         """Return typical words of a symbol, by which a reader can tell it from others; another text as it is.
@@ -80,14 +74,18 @@ class SymbolGuide:
         Of a preterminal these are its two likeliest words, `man/woman`; of a nonterminal the likeliest word at each end
         of what lies below it, `with … day`.
         """
-        match = _NAME.fullmatch(symbol)
-        limit = 0 if not match else len(self._left) if match[1] == "NT" else len(self._shares)
-        if not match or int(match[2]) >= limit:
+        index = self._index(symbol)
+        if index is None:
             return symbol
-        index = int(match[2])
-        if match[1] == "T":
+        if symbol.startswith("T-"):
             return "/".join([word for word, _ in self.words(index, 3) if word != UNK][:2]) or symbol
         return f"{self._outermost(self._left, index)} … {self._outermost(self._right, index)}"
+
+    def _index(self, symbol: str) -> int | None:
+        """Return the number in the name of a symbol of this grammar; None for another text."""
+        match = _NAME.fullmatch(symbol)
+        count = 0 if match is None else len(self._left if match[1] == "NT" else self._shares)
+        return int(match[2]) if match is not None and int(match[2]) < count else None
 
     def _outermost(self, rules: Tensor, symbol: int) -> str:
         """Follow the likeliest child of one side down to a preterminal, and return its likeliest word."""
@@ -106,10 +104,13 @@ class SymbolGuide:
         pairs = zip(self._ids[tag, :most].tolist(), self._shares[tag, :most].tolist(), strict=True)
         return [(self._vocabulary[word], share) for word, share in pairs if share > 0]
 
-    def children(self, rules: Tensor, most: int = 5) -> list[Child]:
-        """Return the likeliest children of one parent on one side; a preterminal has its likeliest word."""
+    def children(self, symbol: int) -> tuple[list[Child], list[Child]]:
+        """Return the likeliest left and right children of a nonterminal; a preterminal has its likeliest word."""
+        return self._likeliest(self._left[symbol]), self._likeliest(self._right[symbol])
+
+    def _likeliest(self, rules: Tensor, most: int = 5) -> list[Child]:
         states = self._left.shape[0]
-        values, indices = rules.detach().topk(min(most, len(rules)))
+        values, indices = rules.topk(min(most, len(rules)))
         return [
             Child(f"NT-{k}", value)
             if k < states
