@@ -27,8 +27,15 @@ def learn_labels(run: TrainedModel, trees: Sequence[SpanTree]) -> LabelMapping:
     learn_labels(run, list(read_trees("gold.trees"))).to_json()   # the content of labels.json
     """
     phrases, tags, punctuation = learn_shares(run, Treebank(list(trees), run.preprocessing))
-    names = _likeliest(phrases), _likeliest(tags)
-    return LabelMapping(*names, weights_fingerprint(run.model), phrases, tags, punctuation)
+    return LabelMapping.model_construct(
+        format="simplepcfg labels 1",
+        phrases=_likeliest(phrases),
+        tags=_likeliest(tags),
+        model=weights_fingerprint(run.model),
+        phrase_shares=phrases,
+        tag_shares=tags,
+        punctuation=punctuation,
+    )
 
 
 def learn_shares(run: TrainedModel, treebank: Treebank) -> tuple[Shares, Shares, dict[str, str]]:

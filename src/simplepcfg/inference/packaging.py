@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
@@ -73,8 +72,8 @@ def pack(run: Run, folder: Path, name: str) -> int:
     save_config(run.config.model_copy(update={"name": name, "data": data, "training": training}), target.config)
     write_normaliser(target)
     if run.labels is not None:  # they know the rounded weights
-        labels = replace(run.labels, model=weights_fingerprint(load_run(folder, "cpu").model))
-        write_text(target.labels, labels.to_json())
+        fingerprint = weights_fingerprint(load_run(folder, "cpu").model)
+        write_text(target.labels, run.labels.model_copy(update={"model": fingerprint}).to_json())
     write_text(folder / CARD, card.read_text(encoding="utf-8"))
     return sum(path.stat().st_size for path in folder.iterdir())
 

@@ -7,7 +7,6 @@ largest sum, over symbols A, of P(A | sentence, tree) · P(label | A), so that a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -31,6 +30,9 @@ PUNCTUATION_TAG = "PUNCT"  # of dropped words that the treebank of the labels di
 # A node with this probability of being no constituent is left out. Of 0.3, 0.4 … 0.9, labelled F1 of GUM's development
 # trees was best with 0.6 and 0.7.
 MOST_PROBABLY = 2 / 3
+
+# A binary tree over a sentence's tokens, the labels of its spans, and the tags of its tokens.
+LabelledNodes = tuple[Spans, list[str], list[str]]
 
 
 def parse_spans(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, labels: bool) -> list[SpanTree]:
@@ -68,53 +70,31 @@ def mbr_spans(
     return in_batches(run, sentences, compute, list)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledNodes:
-    """A binary tree over a sentence's tokens, with the labels of its spans and the tags of its tokens."""
-
-    spans: Spans
-    labels: list[str]
-    tags: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class LabelTable:
-    """P(label | symbol) as a matrix, [symbols, labels]."""
+    """P(label | symbol) as a matrix [symbols, labels], with zeros for symbols that have no label."""
 
-    names: tuple[str, ...]
-    shares: Tensor
-
-    @classmethod
-    def of(cls, shares: Shares, prefix: str, symbols: int, device: torch.device) -> LabelTable:
-        """Make the matrix of the symbols `prefix`-0, `prefix`-1, …; of those that have no label it has zeros."""
-        names = tuple(sorted({label for row in shares.values() for label in row}))
-        rows = [[0.0] * len(names) for _ in range(symbols)]
+    def __init__(self, shares: Shares, prefix: str, symbols: int, device: torch.device) -> None:
+        self.labels = sorted({label for row in shares.values() for label in row})
+        self.none = self.labels.index(NO_CONSTITUENT) if prefix == "NT" and NO_CONSTITUENT in self.labels else None
+        self.shares = torch.zeros(symbols, len(self.labels), device=device)
         for symbol, row in shares.items():
-            for label, share in row.items():
-                rows[int(symbol.removeprefix(f"{prefix}-"))][names.index(label)] = share
-        return cls(names, torch.tensor(rows, device=device))
+            number = int(symbol.removeprefix(f"{prefix}-"))
+            self.shares[number] = torch.tensor([row.get(label, 0.0) for label in self.labels])
 
     def best(self, symbols: Tensor, otherwise: str) -> list[str]:
-        """Return the likeliest name for each row of probabilities of symbols, another where all are 0."""
-        return self._largest(symbols @ self.shares, self.names, otherwise)
+        """Return the best label for each row of probabilities of symbols, `otherwise` where all are 0.
 
-    def best_labels(self, symbols: Tensor) -> list[str]:
-        """Return the best label of each span, or `NO_CONSTITUENT` where that is probable enough."""
-        if NO_CONSTITUENT not in self.names:
-            return self.best(symbols, PHRASE_LABEL)
-        shares, none = symbols @ self.shares, self.names.index(NO_CONSTITUENT)
-        dropped = (shares[:, none] > MOST_PROBABLY * shares.sum(1)).tolist()
-        shares[:, none] = 0.0
-        best = self._largest(shares, self.names, PHRASE_LABEL)
-        return [NO_CONSTITUENT if drop else name for drop, name in zip(dropped, best, strict=True)]
-
-    @staticmethod
-    def _largest(shares: Tensor, names: Sequence[str], otherwise: str) -> list[str]:
-        if not names:
+        It is the likeliest one; of nonterminals it is `NO_CONSTITUENT` exactly where that is probable enough.
+        """
+        shares = symbols @ self.shares
+        if not self.labels:
             return [otherwise] * len(shares)
+        if self.none is not None:
+            is_probable = shares[:, self.none] > MOST_PROBABLY * shares.sum(1)
+            shares[:, self.none] = torch.where(is_probable, torch.inf, 0.0)
         values, which = shares.max(1)
         pairs = zip(values.tolist(), which.tolist(), strict=True)
-        return [names[index] if value > 0 else otherwise for value, index in pairs]
+        return [self.labels[index] if value > 0 else otherwise for value, index in pairs]
 
 
 def labelled_trees(
@@ -129,28 +109,28 @@ def labelled_trees(
     @cache
     def table(prefix: str, symbols: int) -> LabelTable:
         shares = mapping.phrase_shares if prefix == "NT" else mapping.tag_shares
-        return LabelTable.of(shares, prefix, symbols, run.device)
+        return LabelTable(shares, prefix, symbols, run.device)
 
     def compute(batch: Batch) -> list[LabelledNodes]:
         decoded, symbols, words = tree_posteriors(run, batch, bonus(batch), exact=exact)
         phrases, tags = table("NT", symbols[0].shape[1]), table("T", words[0].shape[1])
         return [
-            LabelledNodes(spans, phrases.best_labels(nodes), tags.best(leaves, WORD_LABEL))
+            (spans, phrases.best(nodes, PHRASE_LABEL), tags.best(leaves, WORD_LABEL))
             for spans, nodes, leaves in zip(decoded, symbols, words, strict=True)
         ]
 
     def compute_tags(batch: Batch) -> list[LabelledNodes]:
         words = run.grammar_of(batch).log_emissions(batch.words, batch.lengths).softmax(2)
         tags = table("T", words.shape[2])
-        return [LabelledNodes([], [], tags.best(leaves, WORD_LABEL)) for leaves in words]
+        return [([], [], tags.best(leaves, WORD_LABEL)) for leaves in words]
 
     tokens = [item.tokens for _, item in prepared]
     answers = in_batches(run, tokens, compute, lambda: None)
     single = [item if len(item) == 1 else [] for item in tokens]
     tagged = in_batches(run, single, compute_tags, lambda: None, least=1)
     return [
-        original_tree(words, item, []) if nodes is None else _labelled_tree(words, item, nodes, mapping)
-        for (words, item), nodes in zip(prepared, (a or b for a, b in zip(answers, tagged, strict=True)), strict=True)
+        _labelled_tree(words, item, nodes, mapping) if (nodes := tree or tag) else original_tree(words, item, [])
+        for (words, item), tree, tag in zip(prepared, answers, tagged, strict=True)
     ]
 
 
@@ -166,11 +146,12 @@ def tree_posteriors(
 
 def _labelled_tree(words: Sequence[str], item: Prepared, nodes: LabelledNodes, mapping: LabelMapping) -> SpanTree:
     """Return a tree over the original words, without nodes that are no constituents; the whole sentence is one."""
+    inner, labels, tags = nodes
     spans = []
-    for (i, j), name in zip(nodes.spans, nodes.labels, strict=True):
+    for (i, j), name in zip(inner, labels, strict=True):
         if name != NO_CONSTITUENT:
             spans.append((i, j, name))
         elif i == 0 and j >= len(item.kept):
             spans.append((i, j, PHRASE_LABEL))
     dropped = [mapping.punctuation.get(escape_brackets(word), PUNCTUATION_TAG) for word in words]
-    return original_labelled_tree(words, item, spans, nodes.tags, dropped)
+    return original_labelled_tree(words, item, spans, tags, dropped)
