@@ -80,32 +80,35 @@ def complete(
     )
 
 
+@torch.no_grad()
 def _draw(
     run: TrainedModel, state: GrowingPrefixes, samples: int, generator: torch.Generator, most: int
 ) -> list[Continuation]:
     """Draw continuations of up to ``most`` words, each word from its exact distribution after all words before it."""
     at_once = max(1, CHART_BYTES // state.bytes_per_prefix(state.length + most + 1))
     drawn: list[Continuation] = []
+    ending = _ending(run)
     while len(drawn) < samples:
         count = min(at_once, samples - len(drawn))
-        part = [Continuation([], False) for _ in range(count)]
+        words: list[list[str]] = [[] for _ in range(count)]
+        ended = [False] * count
         own = state.copy()
         own.select(torch.zeros(count, dtype=torch.int64))
         going = list(range(count))
-        for _ in range(most + 1):
+        while going:
             choices = torch.multinomial(_distribution(run, own), 1, generator=generator).squeeze(1).tolist()
-            ended = [choice in _ending(run) for choice in choices]
-            for index, end in zip(going, ended, strict=True):
-                part[index] = Continuation(part[index].words, end)
-            stay = [place for place, end in enumerate(ended) if not end and len(part[going[place]].words) < most]
-            if not stay:
-                break
-            for place in stay:
-                part[going[place]].words.append(run.vocabulary.words[choices[place]])
-            own.select(torch.tensor(stay))
-            _push(run, own, [choices[place] for place in stay])
-            going = [going[place] for place in stay]
-        drawn += part
+            stay = []  # rows of those that go on, each with one more word
+            for row, (index, choice) in enumerate(zip(going, choices, strict=True)):
+                ended[index] = choice in ending
+                if not ended[index] and len(words[index]) < most:
+                    words[index].append(run.vocabulary.words[choice])
+                    stay.append(row)
+            going = [going[row] for row in stay]
+            if going:
+                own.select(torch.tensor(stay))
+                ids = torch.tensor([choices[row] for row in stay], device=run.device)[:, None]
+                own.push(run.grammar.emissions.log_probabilities(ids)[:, 0])
+        drawn += map(Continuation, words, ended)
     return drawn
 
 
@@ -119,12 +122,6 @@ def _distribution(run: TrainedModel, state: GrowingPrefixes) -> Tensor:
             "damaged, train it again"
         )
     return probabilities / sums
-
-
-def _push(run: TrainedModel, state: GrowingPrefixes, ids: Sequence[int]) -> None:
-    with torch.no_grad():
-        words = torch.tensor(ids, device=run.device)[:, None]
-        state.push(run.grammar.emissions.log_probabilities(words)[:, 0])
 
 
 def _ending(run: TrainedModel) -> set[int]:

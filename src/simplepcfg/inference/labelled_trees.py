@@ -163,24 +163,16 @@ def _sample_compound(
 
 
 def _drawn_trees(run: TrainedModel, drawn: SampledSentences) -> list[ScoredTree]:
+    """Return trees over the drawn words before the first `<eos>`, which ends a sentence and is not shown."""
     end = run.vocabulary.encode([EOS])[0] if run.preprocessing.eos and EOS in run.vocabulary else None
     lengths = drawn.lengths.tolist()
     ids = drawn.words[:, : max(lengths)].tolist()
     trees = []
     for row, length, tree in zip(ids, lengths, drawn.trees.to_list(), strict=True):
         words = run.vocabulary.decode(row[: row.index(end) if end in row else length])
-        trees.append(ScoredTree(_sampled_tree(words, tree), tree.log_probability))
+        shown = labelled_tree(words, Prepared(words, list(range(len(words)))), tree)
+        trees.append(ScoredTree(shown, tree.log_probability))
     return trees
-
-
-def _sampled_tree(words: list[str], tree: LabelledTree) -> SpanTree:
-    """Return a tree over the drawn words before the first `<eos>`, which ends a sentence and is not shown."""
-    if not words:
-        return SpanTree((), (), ())
-    if len(words) < len(tree.tags):
-        return labelled_tree(words, Prepared(words, list(range(len(words)))), tree)
-    spans = tuple((i, j, f"NT-{label}") for (i, j), label in zip(tree.spans, tree.labels, strict=True))
-    return SpanTree(tuple(words), tuple(f"T-{tag}" for tag in tree.tags), spans)
 
 
 def _sample_chains(
@@ -206,7 +198,7 @@ def labelled_tree(words: Sequence[str], prepared: Prepared, tree: LabelledTree) 
 
     Where there is no tree, all words hang from one `X`.
     """
-    if not tree.labels:
+    if not (words and tree.labels):
         return original_tree(words, prepared, [])
     spans = [(i, j, f"NT-{label}") for (i, j), label in zip(tree.spans, tree.labels, strict=True)]
     tags = [f"T-{tag}" for tag in tree.tags]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import torch
@@ -36,11 +38,12 @@ def make_bonus(constraints: ConstraintList | None, prepared: Words, device: torc
     """Return a function from a batch of sentences to the span bonus of their constraints, or to None."""
     if constraints is None:
         return lambda batch: None
-    bonuses = [
-        bonus
-        for bonus, (_, item) in zip(token_bonuses(constraints, prepared), prepared, strict=True)
-        if len(item.tokens) >= 2
-    ]
+    bonuses = zip(token_bonuses(constraints, prepared), prepared, strict=True)
+    return _stacked([bonus for bonus, (_, item) in bonuses if len(item.tokens) >= 2], device)
+
+
+def _stacked(bonuses: Sequence[Tensor | None], device: torch.device) -> Bonus:
+    """Return a function from a batch of these sentences to their span bonuses."""
 
     def stacked(batch: Batch) -> Tensor | None:
         bonus = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
@@ -115,32 +118,26 @@ def _marginals_of_endings(
     A tree may have both forms of such a span, so their marginals cannot be added. What is wanted is the share of
     the trees that are left when the span is required, which takes a sum over trees for each of them.
     """
-    given = [None] * len(prepared) if constraints is None else list(constraints)
-    asked: list[tuple[int, int]] = []  # sentence, and start of the span; a start of 0 asks for nothing
-    for index, (_, item) in enumerate(prepared):
-        if len(item.tokens) > len(item.kept) >= 2:
-            asked += [(index, start) for start in range(len(item.kept) - 1)]
-    own = token_bonuses(given, prepared)
+    own = token_bonuses([None] * len(prepared) if constraints is None else constraints, prepared)
+    asked: list[int] = []  # the sentence of each span that is required; the first of them is the whole sentence
     bonuses = []
-    for index, start in asked:
-        required = Constraints(require=((start, len(prepared[index][1].kept)),))
-        as_kept = Prepared(prepared[index][1].tokens, list(range(len(prepared[index][1].kept))))
-        table = required.token_bonus(len(as_kept.kept), as_kept)
-        bonus = own[index]
-        bonuses.append(bonus if table is None else table if bonus is None else table + bonus)
+    for index, (words, item) in enumerate(prepared):
+        if len(item.tokens) > len(item.kept) >= 2:
+            for start in item.kept[:-1]:
+                required = Constraints(require=((start, item.kept[-1] + 1),)).token_bonus(len(words), item)
+                tables = [table for table in (required, own[index]) if table is not None]
+                asked.append(index)
+                bonuses.append(torch.stack(tables).sum(0))
+    bonus = _stacked(bonuses, run.device)
 
     def compute(batch: Batch) -> list[float]:
-        weights = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
-        weights = None if weights is None else weights.to(run.device)
-        return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
+        return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
-    scores = in_batches(run, [prepared[index][1].tokens for index, _ in asked], compute, lambda: -math.inf)
+    scores = in_batches(run, [prepared[index][1].tokens for index in asked], compute, lambda: -math.inf)
     marginals: list[Tensor | None] = [None] * len(prepared)
-    for position, (index, start) in enumerate(asked):
-        if start == 0:
-            last = position + len(prepared[index][1].kept) - 1
-            values = torch.tensor(scores[position:last], dtype=torch.float64)
-            marginals[index] = (values - values[0]).exp().nan_to_num(0.0).clamp(max=1.0).float()
+    for index, pairs in groupby(zip(asked, scores, strict=True), key=itemgetter(0)):
+        values = torch.tensor([score for _, score in pairs], dtype=torch.float64)
+        marginals[index] = (values - values[0]).exp().nan_to_num(0.0).clamp(max=1.0).float()
     return marginals
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.constraints import Constraints
-from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import make_bonus, span_marginals
+from simplepcfg.inference.marginals import ConstraintList, Words, make_bonus, span_marginals
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -81,51 +79,44 @@ def make_chart(
     if likeliest is None:
         (marginals,) = span_marginals(run, prepared, asked)
         rows = marginals.tolist()
-        spans = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
-    else:
-        totals, best = likeliest
-        spans = [
-            SpanProbability(i, j, _clamped(total), names)
-            for (i, j), total, names in zip(cells, totals, best, strict=True)
-        ]
+        likeliest = [(rows[i][j], []) for i, j in cells]
+    spans = [
+        SpanProbability(i, j, _clamped(probability), names)
+        for (i, j), (probability, names) in zip(cells, likeliest, strict=True)
+    ]
     return SpanChart([words[place] for place in item.kept], list(item.kept), spans)
 
 
 def _likeliest_symbols(
-    run: TrainedModel,
-    prepared: Sequence[tuple[Sequence[str], Prepared]],
-    constraints: Sequence[Constraints | Mapping[str, object] | None] | None,
-    cells: list[tuple[int, int]],
-    count: int,
-) -> tuple[list[float], list[list[tuple[str, float]]]] | None:
+    run: TrainedModel, prepared: Words, constraints: ConstraintList | None, cells: list[tuple[int, int]], count: int
+) -> list[tuple[float, list[tuple[str, float]]]] | None:
     """Return, for each span, its marginal, which is the sum over symbols, and the likeliest symbols.
 
     None where a grammar cannot be asked for symbols, or they are too many.
     """
-    bonus = make_bonus(constraints, list(prepared), run.device)
+    bonus = make_bonus(constraints, prepared, run.device)
     rows = torch.tensor([(0, i, j) for i, j in cells])
 
-    def compute(batch: Batch) -> list[tuple[Tensor, Tensor, Tensor] | None]:
+    def compute(batch: Batch) -> list[list[tuple[float, list[tuple[str, float]]]] | None]:
         grammar = run.grammar_of(batch)
         if isinstance(grammar, RankGrammar) and grammar.nonterminals > LARGEST_RANK_GRAMMAR:
             return [None]  # its symbols can be asked for only with all rules written out
         if len(cells) * grammar.nonterminals > MOST_NUMBERS:
             return [None]
-        shares = grammar.symbol_marginals(
+        marginals = grammar.symbol_marginals(
             batch.words, batch.lengths, spans=rows.to(run.device), span_bonus=bonus(batch)
         )
-        values, which = shares.topk(min(count, shares.shape[-1]), -1)
-        return [(shares.sum(-1).cpu(), values.cpu(), which.cpu())]
+        best = marginals.topk(min(count, marginals.shape[-1]), -1)
+        columns = (marginals.sum(-1).tolist(), best.values.tolist(), best.indices.tolist())
+        return [
+            [
+                (total, [(f"NT-{k}", _clamped(value)) for value, k in zip(values, indices, strict=True) if value > 0])
+                for total, values, indices in zip(*columns, strict=True)
+            ]
+        ]
 
     (answer,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
-    if answer is None:
-        return None
-    totals, values, which = (part.tolist() for part in answer)
-    best = [
-        [(f"NT-{symbol}", _clamped(share)) for share, symbol in zip(row, names, strict=True) if share > 0]
-        for row, names in zip(values, which, strict=True)
-    ]
-    return totals, best
+    return answer
 
 
 def _clamped(probability: float) -> float:
