@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from simplepcfg.inference import labelled_trees, marginals
 from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketings
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.inference.evaluation import evaluate
+from simplepcfg.inference.inspection import SymbolReport, describe_symbols
 from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
 from simplepcfg.inference.marginals import Bonus, ConstraintList, TaggedWord, make_bonus
@@ -27,6 +29,7 @@ from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
 from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records
 from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
+from simplepcfg.inference.symbol_guide import SymbolDescription, SymbolGuide
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.regions import region_surprisals
 from simplepcfg.progress import stage
@@ -37,9 +40,6 @@ from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
-
-    from simplepcfg.inference.inspection import SymbolReport
-    from simplepcfg.inference.symbol_guide import SymbolDescription, SymbolGuide
 
 DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
 
@@ -54,8 +54,6 @@ class Run(TrainedModel):
     Methods raise InputError for arguments or for questions that the kind of model does not support, and ResourceError
     for sentences that do not fit into memory.
     """
-
-    _guide: SymbolGuide | None = None  # created when the first symbol is described
 
     def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
         """Return the natural log-probability of each sentence, in order; -inf for fewer than two words.
@@ -289,24 +287,19 @@ class Run(TrainedModel):
 
         Uses are counted over `sentences`, or over the run's own text.
         """
-        from simplepcfg.inference.inspection import describe_symbols
-
         return describe_symbols(self, sentences, top=top)
 
     def describe_symbol(self, symbol: str) -> SymbolDescription:
         """Return the likeliest children and words of one symbol, such as "NT-12" or "T-5", by the grammar alone."""
-        return self._symbol_guide().describe(symbol)
+        return self._symbol_guide.describe(symbol)
 
     def symbol_name(self, symbol: str) -> str:
         """Return typical words of a symbol such as "NT-12" or "T-5", by which a reader can tell it from others."""
-        return self._symbol_guide().name(symbol)
+        return self._symbol_guide.name(symbol)
 
+    @cached_property
     def _symbol_guide(self) -> SymbolGuide:
-        from simplepcfg.inference.symbol_guide import SymbolGuide
-
-        if self._guide is None:
-            self._guide = SymbolGuide(self)
-        return self._guide
+        return SymbolGuide(self)
 
     def _repr_html_(self) -> str:
         """Return a summary and the learning curve, for notebooks."""

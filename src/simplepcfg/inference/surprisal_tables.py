@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.regions import RegionSurprisal
@@ -12,6 +12,8 @@ from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurpri
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+Table = TypeVar("Table", bound=Sequence[WordSurprisal | RegionSurprisal])
 
 
 class SurprisalTable(list[WordSurprisal]):
@@ -30,38 +32,36 @@ class SurprisalTable(list[WordSurprisal]):
         return self.to_svg()
 
 
-class SurprisalTables(list[SurprisalTable]):
+class Tables(list[Table]):
     """The tables of several sentences."""
+
+    def to_frame(self) -> DataFrame:
+        """Return a pandas data frame with a row a word or region: sentence and position count from 1, units are nats.
+
+        Entropies are columns where any record has one.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("pandas is not installed, which data frames are of; pip install pandas") from None
+        frame = pandas.DataFrame(
+            {"sentence": number, "position": position, **asdict(record)}
+            for number, table in enumerate(self, start=1)
+            for position, record in enumerate(table, start=1)
+        )
+        if "tokens" in frame:
+            frame["tokens"] = frame["tokens"].map(" ".join)
+        if "entropy" in frame and frame["entropy"].isna().all():
+            frame = frame.drop(columns=list(ENTROPIES))
+        return frame.rename(columns={field: f"{field}_nats" for field in INFORMATION})
+
+
+class SurprisalTables(Tables[SurprisalTable]):
+    """The words of several sentences."""
 
     # Of pruned ones: by about how many nats the surprisal of each token, and of each end, is too large.
     errors: Sequence[float] = ()
 
-    def to_frame(self) -> DataFrame:
-        """Return a pandas data frame with a row a word: sentence and position count from 1, units are nats."""
-        return _frame(self)
 
-
-class RegionTables(list[list[RegionSurprisal]]):
+class RegionTables(Tables[list[RegionSurprisal]]):
     """The regions of several sentences."""
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas data frame with a row a region: sentence and position count from 1, units are nats."""
-        return _frame(self)
-
-
-def _frame(tables: Sequence[Sequence[WordSurprisal | RegionSurprisal]]) -> DataFrame:
-    """Return the fields of records as columns: entropies where any record has one."""
-    try:
-        import pandas
-    except ImportError:
-        raise InputError("pandas is not installed, which data frames are of; pip install pandas") from None
-    frame = pandas.DataFrame(
-        {"sentence": number, "position": position, **asdict(record)}
-        for number, table in enumerate(tables, start=1)
-        for position, record in enumerate(table, start=1)
-    )
-    if "tokens" in frame:
-        frame["tokens"] = frame["tokens"].map(" ".join)
-    if "entropy" in frame and frame["entropy"].isna().all():
-        frame = frame.drop(columns=list(ENTROPIES))
-    return frame.rename(columns={field: f"{field}_nats" for field in INFORMATION})
