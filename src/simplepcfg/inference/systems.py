@@ -23,7 +23,6 @@ from simplepcfg.inference.sentences import Sentence
 from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram
 from simplepcfg.pretrained import run_directory
 from simplepcfg.progress import stage
-from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder, runs_inside
 
 Remark = Callable[[str], None]
@@ -128,9 +127,10 @@ def evaluate_systems(
         from simplepcfg.inference.ensembles import Ensemble
 
         group = Ensemble([loaded[folder] for folder in ensemble_of or folders])
-        columns.append(_alone(group.evaluate_treebank(treebank(common))))
+        columns.append(Column(group.name, (group.evaluate_treebank(treebank(common)),)))
     for path, guesses in predicted.items():
-        columns.append(_alone(_evaluate_predictions(path, guesses, treebank(common), file, labels, remark)))
+        report = _evaluate_predictions(path, guesses, treebank(common), file, labels, remark)
+        columns.append(Column(report.name, (report,)))
     return columns
 
 
@@ -189,16 +189,8 @@ def _naming(folder: str) -> Iterator[None]:
         raise
 
 
-def _alone(report: EvaluationReport) -> Column:
-    return Column(report.name, (report,))
-
-
 def _preprocessing(folder: str) -> Preprocessing:
-    return _config(folder).data.preprocessing
-
-
-def _config(folder: str) -> RunConfig:
-    return RunFolder(run_directory(folder)).read_config()
+    return RunFolder(run_directory(folder)).read_config().data.preprocessing
 
 
 def _require_trees(
