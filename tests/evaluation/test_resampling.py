@@ -100,12 +100,12 @@ def test_a_group_is_compared_by_its_mean() -> None:
 
 
 def test_spread() -> None:
-    assert Spread.of([60.0, 64.0, 62.0]) == Spread(62.0, 2.0, 3)
-    assert Spread.of([60.0, None]) == Spread(60.0, None, 1)
+    assert Spread.of([60.0, 64.0, 62.0]) == Spread(62.0, 2.0)
+    assert Spread.of([60.0, None]) == Spread(60.0, None)
     assert Spread.of([None]) is None
-    assert Spread.of([1.0, math.inf]) == Spread(math.inf, None, 2)
-    assert Spread(62.0, 2.04, 3).format() == "62.0 ± 2.0"
-    assert Spread(1234.5, None, 1).format(2) == "1,234.50"
+    assert Spread.of([1.0, math.inf]) == Spread(math.inf, None)
+    assert Spread(62.0, 2.04).format() == "62.0 ± 2.0"
+    assert Spread(1234.5, None).format(2) == "1,234.50"
 
 
 def test_comparisons_name_their_baseline() -> None:

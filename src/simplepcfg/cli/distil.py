@@ -161,7 +161,7 @@ class Member:
 
 def report(request: DistilRequest, trees: str, members: list[str], teachers: list[str], student: str) -> None:
     """Print and write the table of members, teachers together, student and right branching, with intervals."""
-    from simplepcfg.evaluation.columns import columns_to_json, with_intervals
+    from simplepcfg.evaluation.columns import with_intervals
     from simplepcfg.evaluation.rendering import markdown_report, rich_table
     from simplepcfg.inference.systems import evaluate_systems
 
@@ -176,4 +176,4 @@ def report(request: DistilRequest, trees: str, members: list[str], teachers: lis
     columns = with_intervals(columns)
     results_console().print(rich_table(columns, title=f"on {trees}"))
     write_text(str(request.out / "table.md"), markdown_report(columns, f"on {trees}") + "\n")
-    write_json(str(request.out / "scores.json"), columns_to_json(columns))
+    write_json(str(request.out / "scores.json"), [column.to_dict() for column in columns])

@@ -69,7 +69,6 @@ def command(request: EvaluateRequest) -> None:
         raise InputError(f"{file} stands alone; name a run or a baseline (or --predictions FILE), then trees or text")
     if request.ensemble and request.decode == "viterbi":
         raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
-    from simplepcfg.evaluation.columns import columns_to_json
     from simplepcfg.evaluation.rendering import markdown_report, rich_table
 
     columns = _evaluate(request, names, file)
@@ -78,7 +77,7 @@ def command(request: EvaluateRequest) -> None:
         results_console().print(rich_table(columns, title))
     elif request.json != "-":
         write_lines([markdown_report(columns, title)])
-    write_json(request.json, columns_to_json(columns))
+    write_json(request.json, [column.to_dict() for column in columns])
     if request.write_labels is not None:
         from simplepcfg.data.readers import read_trees
         from simplepcfg.inference.labelling import learn_labels

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.report import EvaluationReport
-from simplepcfg.evaluation.resampling import RESAMPLES, Comparison, Interval, compare, intervals, vocabulary_of
+from simplepcfg.evaluation.report import EvaluationReport, part_of
+from simplepcfg.evaluation.resampling import MEASURES, RESAMPLES, VOCABULARY, Comparison, Interval, compare, intervals
 
 OTHER_VOCABULARY = "other vocabulary"
-MEANS = ("sentence_f1", "corpus_f1", "subtree_recall", "crossing_brackets", "perplexity")  # of a group of runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,6 @@ class Spread:
 
     mean: float
     deviation: float | None
-    runs: int
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread | None:
@@ -30,8 +28,8 @@ class Spread:
         if not numbers:
             return None
         if any(math.isinf(value) for value in numbers):
-            return cls(math.inf, None, len(numbers))
-        return cls(statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None, len(numbers))
+            return cls(math.inf, None)
+        return cls(statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None)
 
     def format(self, digits: int = 1) -> str:
         """Return text such as "65.1 ± 2.1"."""
@@ -64,7 +62,7 @@ class Column:
 
     def _group_dict(self) -> dict[str, object]:
         runs = [report.to_dict() for report in self.reports]
-        spreads = {name: Spread.of(run[name] for run in runs) for name in MEANS}
+        spreads = {measure.name: Spread.of(run[measure.name] for run in runs) for measure in MEASURES}
         if any(run["impossible_sentences"] for run in runs):
             spreads["perplexity"] = None
         return {
@@ -115,8 +113,8 @@ def vocabulary_remark(columns: Sequence[Column]) -> str | None:
 
 
 def _vocabularies(columns: Sequence[Column]) -> set[str]:
-    names = (vocabulary_of(report) for column in columns for report in column.reports if report.perplexity)
-    return {name for name in names if name is not None}
+    reports = [report for column in columns for report in column.reports if report.perplexity]
+    return {part_of(report, VOCABULARY) for report in reports} - {None}
 
 
 def require_column(baseline: str, names: Sequence[str]) -> None:
@@ -125,8 +123,3 @@ def require_column(baseline: str, names: Sequence[str]) -> None:
         raise InputError(f"comparison with {baseline}: no column has this name; take one of {', '.join(names)}")
     if len(names) < 2:
         raise InputError(f"comparison with {baseline}: there is nothing beside it; name a second system")
-
-
-def columns_to_json(columns: Sequence[Column]) -> list[dict[str, object]]:
-    """Return one object for each column, in their order."""
-    return [column.to_dict() for column in columns]

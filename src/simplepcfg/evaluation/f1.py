@@ -114,7 +114,6 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} gold trees but {len(predicted)} predictions; give one for each")
     listed = tuple(map(tuple, predicted))
-    scores: list[tuple[int, float]] = []
     counts: list[SentenceSpans] = []
     hits: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -127,21 +126,18 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
             raise InputError(f"prediction {number}: {error}; is it for another sentence?") from None
         truth = evaluation_spans(tree)
         counts.append(SentenceSpans(number - 1, len(truth & guess), len(truth), len(guess), len(tree)))
-        scores.append((len(tree), counts[-1].f1))
         for i, j, label in {(i, j, strip_function_tags(label)) for i, j, label in tree.spans}:
             if (i, j) in truth:
                 total[label] += 1
                 hits[label] += (i, j) in guess
-    if not scores:
+    if not counts:
         raise InputError(f"none of {len(gold)} gold trees has two words or more; F1 needs one that has")
     labels = sorted(total, key=lambda label: (-total[label], label))
     return F1Report(
-        sentence_f1=100 * sum(score for _, score in scores) / len(scores),
-        corpus_f1=100
-        * f1_of_counts(sum(c.hits for c in counts), sum(c.gold for c in counts), sum(c.predicted for c in counts)),
-        sentences=len(scores),
-        skipped_one_word=len(gold) - len(scores),
-        by_length=tuple(_bucket(scores, *bounds) for bounds in LENGTH_BUCKETS),
+        *mean_and_corpus_f1([(item.hits, item.gold, item.predicted) for item in counts]),
+        sentences=len(counts),
+        skipped_one_word=len(gold) - len(counts),
+        by_length=tuple(_bucket(counts, *bounds) for bounds in LENGTH_BUCKETS),
         recall_by_label=tuple(LabelRecall(label, hits[label], total[label]) for label in labels),
         by_sentence=tuple(counts),
         predicted=listed,
@@ -166,6 +162,13 @@ def f1_of_counts(hits: int, gold: int, predicted: int) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def _bucket(scores: Sequence[tuple[int, float]], shortest: int, longest: int | None) -> LengthF1:
-    inside = [score for n, score in scores if shortest <= n and (longest is None or n <= longest)]
+def mean_and_corpus_f1(counts: Sequence[tuple[int, int, int]]) -> tuple[float, float]:
+    """Return the mean F1 of sentences and that of all together, 0 to 100, from common, gold and predicted spans."""
+    hits, gold, predicted = (sum(item[place] for item in counts) for place in range(3))
+    scores = [f1_of_counts(*item) for item in counts]
+    return 100 * sum(scores) / len(scores) if scores else 0.0, 100 * f1_of_counts(hits, gold, predicted)
+
+
+def _bucket(counts: Sequence[SentenceSpans], shortest: int, longest: int | None) -> LengthF1:
+    inside = [item.f1 for item in counts if shortest <= item.words and (longest is None or item.words <= longest)]
     return LengthF1(shortest, longest, len(inside), 100 * sum(inside) / len(inside) if inside else None)

@@ -51,7 +51,7 @@ class Float64Recheck:
 
     def _recompute(self, words: Tensor, lengths: Tensor, span_bonus: Tensor | None) -> Tensor:
         impossible = torch.full((len(words),), -torch.inf, dtype=torch.float64)
-        grammar, kl = self.grammar, None
+        grammar, kl = self.grammar, torch.zeros((), dtype=torch.float64)
         if grammar is None:
             posterior = self.model.posterior(words, lengths)
             grammar, kl = self.model.grammar_of(posterior.mean), posterior.divergence().double().cpu()
@@ -60,8 +60,7 @@ class Float64Recheck:
         wide = in_float64(grammar) if self._wide is None else self._wide
         if self.grammar is not None:
             self._wide = wide
-        values = wide.log_partition(words, lengths, span_bonus=span_bonus).cpu()
-        return values if kl is None else values - kl
+        return wide.log_partition(words, lengths, span_bonus=span_bonus).cpu() - kl
 
     def _has_room(self, grammar: Grammar, device: torch.device) -> bool:
         needed, room = bytes_in_float64(grammar), _room(device)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from simplepcfg.data.preprocessing import spans_over
 from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
-from simplepcfg.evaluation.f1 import f1_of_counts, strip_function_tags
+from simplepcfg.evaluation.f1 import mean_and_corpus_f1, strip_function_tags
 from simplepcfg.evaluation.symbol_labels import ROOT_LABELS, SymbolLabels, gold_labels, symbol_labels, tag_labels
 
 
@@ -41,8 +41,8 @@ class LabelReport:
         return {
             "labelled_sentence_f1": self.sentence_f1,
             "labelled_corpus_f1": self.corpus_f1,
-            "phrases": _measures(self.phrases),
-            "tags": None if self.tags is None else _measures(self.tags),
+            "phrases": self.phrases.to_dict(),
+            "tags": None if self.tags is None else self.tags.to_dict(),
             "own_labels": None if self.own is None else asdict(self.own),
         }
 
@@ -86,13 +86,13 @@ def judge_labels(
     """Compare labelled trees over all words with gold trees over the words `kept`."""
     predicted = [spans_over(places, tree.spans) for places, tree in zip(kept, trees, strict=True)]
     names = {label: label for spans in predicted for _, _, label in spans}
-    right = total = guessed = 0
+    brackets = []
     for tree, spans in zip(gold, predicted, strict=True):
         if len(tree) < 2:
             continue
         truth = Counter((i, j, strip_function_tags(label)) for i, j, label in tree.spans if label not in ROOT_LABELS)
         guess = Counter(spans)
-        right, total, guessed = right + (truth & guess).total(), total + truth.total(), guessed + guess.total()
+        brackets.append(((truth & guess).total(), truth.total(), guess.total()))
     pairs = [
         (tag, tree.tags[place])
         for tags, places, tree in zip(gold_tags or (), kept, trees, strict=gold_tags is not None)
@@ -100,15 +100,13 @@ def judge_labels(
         if len(places) >= 2
     ]
     accuracy = 100 * sum(truth == guess for truth, guess in pairs) / len(pairs) if pairs else None
-    f1 = _labelled_f1(gold, predicted, names)
-    return OwnLabels(*f1, 100 * f1_of_counts(right, total, guessed), accuracy)
+    return OwnLabels(*_labelled_f1(gold, predicted, names), mean_and_corpus_f1(brackets)[1], accuracy)
 
 
 def _labelled_f1(
     gold: Sequence[SpanTree], predicted: Sequence[Sequence[tuple[int, int, str]]], mapping: dict[str, str]
 ) -> tuple[float, float]:
-    scores: list[float] = []
-    hits = total = guessed = 0
+    counts = []
     for tree, spans in zip(gold, predicted, strict=True):
         n = len(tree)
         if n < 2:
@@ -118,18 +116,5 @@ def _labelled_f1(
         for i, j, symbol in spans:
             if 1 < j - i < n:
                 guess.setdefault((i, j), mapping.get(symbol))
-        right = sum(truth.get(span) == label for span, label in guess.items() if label is not None)
-        scores.append(f1_of_counts(right, len(truth), len(guess)))
-        hits, total, guessed = hits + right, total + len(truth), guessed + len(guess)
-    return 100 * sum(scores) / len(scores) if scores else 0.0, 100 * f1_of_counts(hits, total, guessed)
-
-
-def _measures(labels: SymbolLabels) -> dict[str, object]:
-    return {
-        "accuracy": 100 * labels.accuracy,
-        "homogeneity": 100 * labels.homogeneity,
-        "completeness": 100 * labels.completeness,
-        "v_measure": 100 * labels.v_measure,
-        "mapping": labels.mapping(),
-        "confusion": {symbol: dict(row.most_common()) for symbol, row in sorted(labels.counts.items())},
-    }
+        counts.append((len(truth.items() & guess.items()), len(truth), len(guess)))
+    return mean_and_corpus_f1(counts)

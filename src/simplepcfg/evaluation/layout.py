@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
 from simplepcfg.evaluation.report import EvaluationReport, part_of
+from simplepcfg.evaluation.resampling import CROSSING, MEASURES, RECALL
+from simplepcfg.evaluation.symbol_labels import SHARES
 
 SHOWN_LABELS = 8
 NOTHING = "–"
 # Names of rows, and where a report has their numbers.
 F1 = {"sentence F1 (S-F1)": "sentence_f1", "corpus F1": "corpus_f1"}
-SUBTREES = {"recall of subtrees": "dependencies.recall", "brackets that cross one": "dependencies.crossing"}
+SUBTREES = {RECALL: "dependencies.recall", CROSSING: "dependencies.crossing"}
 LABELLED_F1 = {
     "labelled S-F1 by learned labels": "labels.own.sentence_f1",
     "labelled corpus F1 by learned labels": "labels.own.corpus_f1",
@@ -24,23 +26,11 @@ LABELLED_F1 = {
 SYMBOL_SHARES = {
     f"{symbols}: {name}": f"labels.{part}.{measure}"
     for symbols, part in (("nonterminals", "phrases"), ("preterminals", "tags"))
-    for name, measure in (
-        ("accuracy, many to one", "accuracy"),
-        ("homogeneity", "homogeneity"),
-        ("completeness", "completeness"),
-        ("V-measure", "v_measure"),
-    )
-}
-MEASURE_NAMES = {
-    "sentence_f1": "S-F1",
-    "corpus_f1": "corpus F1",
-    "subtree_recall": "recall of subtrees",
-    "crossing_brackets": "brackets that cross one",
-    "perplexity": "perplexity",
+    for measure, name in SHARES.items()
 }
 
 Row = tuple[str, list[str]]
-Reports = Sequence[EvaluationReport]
+Parts = dict[str, tuple[int, float | None]]  # number of items and share of each part of a report
 Number = str | Callable[[EvaluationReport], float | None]  # where a report has it, or a function
 
 
@@ -54,16 +44,15 @@ class Section:
 
 def sections(columns: Sequence[Column]) -> list[Section]:
     """Return the sections of a table with all rows for which at least one column has a number."""
-    every = [report for column in columns for report in column.reports]
     symbols = [*_rows(columns, LABELLED_F1), *_rows(columns, SYMBOL_SHARES, factor=100)]
     compared = next((column.compared_with for column in columns if column.compared_with is not None), "")
     parts = [
         Section("F1 (0-100)", _rows(columns, F1)),
         Section("dependency subtrees (0-100)", _rows(columns, SUBTREES)),
-        Section("F1 by length", _length_rows(columns, every)),
-        Section("recall by label", _label_rows(columns, every)),
+        Section("F1 by length", _part_rows(columns, _by_length)),
+        Section("recall by label", _part_rows(columns, _by_label, SHOWN_LABELS)),
         Section("symbols of the most probable trees as gold labels (0-100)", symbols),
-        Section("language model", _perplexity_rows(columns, every)),
+        Section("language model", _perplexity_rows(columns)),
         Section("bootstrap, 95 % interval over sentences", _measure_rows(columns, _interval)),
         Section(f"difference from {compared} (p by randomisation over sentences)", _measure_rows(columns, _difference)),
         Section("data", _data_rows(columns)),
@@ -72,43 +61,42 @@ def sections(columns: Sequence[Column]) -> list[Section]:
     return [part for part in shown if part.rows]
 
 
-def _length_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
+def _by_length(report: EvaluationReport) -> Parts:
+    buckets = report.f1.by_length if report.f1 else ()
+    return {f"{bucket.name} words": (bucket.sentences, bucket.sentence_f1) for bucket in buckets}
+
+
+def _by_label(report: EvaluationReport) -> Parts:
+    return {label.label: (label.total, label.recall) for label in report.recall_by_label}
+
+
+def _part_rows(
+    columns: Sequence[Column], parts: Callable[[EvaluationReport], Parts], most_frequent: int | None = None
+) -> list[Row]:
+    """Return a row for each part of the reports, with its items in the report that has most of them."""
     sizes: dict[str, int] = {}
-    for report in every:
-        for bucket in report.f1.by_length if report.f1 else ():
-            sizes[bucket.name] = max(sizes.get(bucket.name, 0), bucket.sentences)
+    for column in columns:
+        for report in column.reports:
+            for name, (size, _) in parts(report).items():
+                sizes[name] = max(sizes.get(name, 0), size)
+    if most_frequent is not None:
+        frequent = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))
+        sizes = dict(frequent[:most_frequent])
 
-    def of(name: str) -> Number:
-        def f1(report: EvaluationReport) -> float | None:
-            buckets = report.f1.by_length if report.f1 else ()
-            return next((bucket.sentence_f1 for bucket in buckets if bucket.name == name), None)
+    def share(name: str) -> Number:
+        return lambda report: parts(report).get(name, (0, None))[1]
 
-        return f1
-
-    return [(f"{name} words ({count:,})", _numbers(columns, of(name))) for name, count in sizes.items()]
-
-
-def _label_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
-    totals: dict[str, int] = {}
-    for report in every:
-        for label in report.recall_by_label:
-            totals[label.label] = max(totals.get(label.label, 0), label.total)
-    frequent = sorted(totals, key=lambda name: (-totals[name], name))[:SHOWN_LABELS]
-
-    def of(name: str) -> Number:
-        return lambda report: next((label.recall for label in report.recall_by_label if label.label == name), None)
-
-    return [(f"{name} ({totals[name]:,})", _numbers(columns, of(name))) for name in frequent]
+    return [(f"{name} ({size:,})", _numbers(columns, share(name))) for name, size in sizes.items()]
 
 
-def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
-    conventions = {report.perplexity.convention for report in every if report.perplexity}
+def _perplexity_rows(columns: Sequence[Column]) -> list[Row]:
+    reports = [report for column in columns for report in column.reports]
+    conventions = {report.perplexity.convention for report in reports if report.perplexity}
     counted = f" ({', '.join(sorted(conventions))})" if conventions else ""
     spelled = {
         "perplexity per token, unknown words spelled": "open_vocabulary.perplexity",
         "perplexity per character": "open_vocabulary.character_perplexity",
     }
-
     return [
         ("perplexity per token", _numbers(columns, "perplexity.perplexity", 2)),
         (f"tokens counted{counted}", _counts(columns, "perplexity.tokens")),
@@ -130,8 +118,7 @@ def _inexact(column: Column) -> str:
 
 def _measure_rows(columns: Sequence[Column], cell: Callable[[Column, str, int], str]) -> list[Row]:
     """Return a row for each measure that is resampled."""
-    digits = dict.fromkeys(MEASURE_NAMES, 1) | {"perplexity": 2}
-    return [(shown, [cell(column, name, digits[name]) for column in columns]) for name, shown in MEASURE_NAMES.items()]
+    return [(each.shown, [cell(column, each.name, each.digits) for column in columns]) for each in MEASURES]
 
 
 def _interval(column: Column, name: str, digits: int) -> str:

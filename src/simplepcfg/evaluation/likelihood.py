@@ -1,12 +1,12 @@
 """Log-likelihoods of whole texts, computed in batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from simplepcfg.data.batching import collate, evaluation_batches
+from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.evaluation.float64_recheck import Float64Recheck
 from simplepcfg.grammars import Grammar
@@ -40,40 +40,31 @@ def log_likelihoods(
     Sentences of probability 0 in float32 are recomputed in float64. `after_batch` is called between batches and may
     raise to stop. `precision` is that of products with rules that all sentences share; None is float32.
     """
-    order: list[int] = []
-    parts: list[torch.Tensor] = []
     sizes = sentence_lengths(sentences)
     scorable = [index for index, size in enumerate(sizes) if size >= 2]
+    result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
     was_training = model.training
     model.eval()
     try:
         with torch.no_grad():
             grammar = shared_grammar(model, precision) if model.shares_rules else None
             source = model.config.sizes(1) if grammar is None else grammar
-            lengths = [sizes[index] for index in scorable]
             limits = (cells_a_batch(source, device), sentences_a_batch(model, device))
-            for positions in evaluation_batches(lengths, *limits):
-                indices = [scorable[position] for position in positions]
-                batch = collate(sentences, indices).to(device)
-                # The results are copied to the host at the end, so that a GPU does not wait between batches.
-                if grammar is None:
-                    values = model.log_likelihood(batch.words, batch.lengths)
-                else:
-                    values = grammar.log_partition(batch.words, batch.lengths)
-                parts.append(values.double())
-                order += indices
-                if after_batch is not None:
-                    after_batch()
-            result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
-            if parts:
-                result[order] = torch.cat(parts).cpu()
-            rare = [index for index in scorable if result[index] == -torch.inf]
+
+            def batches(indices: Sequence[int]) -> Iterator[Batch]:
+                for positions in evaluation_batches([sizes[index] for index in indices], *limits):
+                    yield collate(sentences, [indices[position] for position in positions]).to(device)
+                    if after_batch is not None:
+                        after_batch()
+
+            # The results are copied to the host at the end, so that a GPU does not wait between batches.
+            log_partition = model.log_likelihood if grammar is None else grammar.log_partition
+            parts = [(batch.indices, log_partition(batch.words, batch.lengths).double()) for batch in batches(scorable)]
+            for indices, values in parts:
+                result[indices] = values.cpu()
             recheck = Float64Recheck(model, grammar)
-            for positions in evaluation_batches([sizes[index] for index in rare], *limits):
-                batch = collate(sentences, [rare[position] for position in positions]).to(device)
+            for batch in batches([index for index in scorable if result[index] == -torch.inf]):
                 result[batch.indices] = recheck.log_likelihoods(result[batch.indices], batch.words, batch.lengths)
-                if after_batch is not None:
-                    after_batch()
     finally:
         model.train(was_training)
     return result

@@ -15,7 +15,9 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport, Part, part_of
 
+VOCABULARY = "vocabulary.fingerprint"  # of a report; perplexities are comparable over the same vocabulary
 F1, SUBTREES, PERPLEXITY = "f1", "dependencies", "perplexity"  # parts of a report
+RECALL, CROSSING = "recall of subtrees", "brackets that cross one"  # as tables have it
 RESAMPLES = 1000
 MAX_RESAMPLES = 1_000_000  # p-values and intervals have three digits by then
 CONFIDENCE = 0.95
@@ -45,11 +47,12 @@ class Measure:
     """A measure as a function of sums over sentences."""
 
     name: str
+    shown: str  # its name in tables
     part: str  # of a report, which has counts by sentence
     summands: Callable[[Part], tuple[float, ...]]  # of a sentence, from its counts
     of_sums: Callable[[Tensor], Tensor]  # [..., columns] → [...]
     shared: tuple[int, ...]  # columns that depend on the text alone: systems can be compared where these agree
-    over: Callable[[EvaluationReport], object] = lambda report: None  # what else must agree
+    digits: int = 1  # behind the decimal point, in tables
 
     def rows(self, report: EvaluationReport) -> tuple[list[int], Tensor] | None:
         """Return the sentences' indices and their summands, [sentences, columns]; None where a report has none."""
@@ -57,11 +60,6 @@ class Measure:
         if not counts or (self.part == SUBTREES and not part_of(report, "dependencies.subtrees")):
             return None
         return [item.place for item in counts], torch.tensor([*map(self.summands, counts)], dtype=torch.float64)
-
-
-def vocabulary_of(report: EvaluationReport) -> str | None:
-    """Return the fingerprint of a report's vocabulary; perplexities are comparable over the same vocabulary."""
-    return report.vocabulary.fingerprint if report.vocabulary else None
 
 
 def _corpus_f1(sums: Tensor) -> Tensor:
@@ -80,16 +78,16 @@ def _mean(sums: Tensor) -> Tensor:
     return sums[..., 0] / sums[..., 1]
 
 
-def _exponential(sums: Tensor) -> Tensor:
+def _perplexity(sums: Tensor) -> Tensor:
     return torch.exp(-_mean(sums))
 
 
 MEASURES = (
-    Measure("sentence_f1", F1, lambda c: (100 * c.f1, 1.0, c.gold), _mean, (1, 2)),
-    Measure("corpus_f1", F1, lambda c: (c.hits, c.predicted, c.gold), _corpus_f1, (2,)),
-    Measure("subtree_recall", SUBTREES, lambda c: (c.recalled, c.subtrees, c.subtrees), _share, (2,)),
-    Measure("crossing_brackets", SUBTREES, lambda c: (c.crossing, c.brackets, c.subtrees), _share, (2,)),
-    Measure("perplexity", PERPLEXITY, lambda c: (c.log_likelihood, c.tokens), _exponential, (1,), vocabulary_of),
+    Measure("sentence_f1", "S-F1", F1, lambda c: (100 * c.f1, 1.0, c.gold), _mean, (1, 2)),
+    Measure("corpus_f1", "corpus F1", F1, lambda c: (c.hits, c.predicted, c.gold), _corpus_f1, (2,)),
+    Measure("subtree_recall", RECALL, SUBTREES, lambda c: (c.recalled, c.subtrees, c.subtrees), _share, (2,)),
+    Measure("crossing_brackets", CROSSING, SUBTREES, lambda c: (c.crossing, c.brackets, c.subtrees), _share, (2,)),
+    Measure("perplexity", PERPLEXITY, PERPLEXITY, lambda c: (c.log_likelihood, c.tokens), _perplexity, (1,), digits=2),
 )
 
 
@@ -136,7 +134,7 @@ def compare(
         one, other = _mean_rows(measure, system), _mean_rows(measure, baseline)
         if one is None or other is None or not _same_text(measure, one, other):
             continue
-        if len({measure.over(report) for report in (*system, *baseline)}) > 1:
+        if measure.part == PERPLEXITY and len({part_of(report, VOCABULARY) for report in (*system, *baseline)}) > 1:
             continue
         a, b = one[1], other[1]
         observed = measure.of_sums(a.sum(0)) - measure.of_sums(b.sum(0))

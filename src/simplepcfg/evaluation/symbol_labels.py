@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from simplepcfg.data.trees import WORD_LABEL, SpanTree
@@ -13,6 +13,13 @@ from simplepcfg.evaluation.f1 import strip_function_tags
 NO_CONSTITUENT = "none"
 OTHER = "other"
 ROOT_LABELS = ("ROOT", "TOP", "")  # stand above the label of a sentence
+# What tables call the properties of `SymbolLabels`.
+SHARES = {
+    "accuracy": "accuracy, many to one",
+    "homogeneity": "homogeneity",
+    "completeness": "completeness",
+    "v_measure": "V-measure",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +44,16 @@ class SymbolLabels:
     @property
     def homogeneity(self) -> float:
         """1 − H(label | symbol) / H(label): 1 where every symbol has one label, or where there is one label alone."""
-        rows = list(self._labelled().values())
-        return _explained(_columns(rows), rows)
+        return _explained(self._labelled().values())
 
     @property
     def completeness(self) -> float:
         """1 − H(symbol | label) / H(symbol): 1 where every label has one symbol, or where there is one symbol alone."""
-        rows = self._labelled()
         by_label: dict[str, Counter[str]] = defaultdict(Counter)
-        for symbol, row in rows.items():
+        for symbol, row in self._labelled().items():
             for label, count in row.items():
-                by_label[label][symbol] += count
-        return _explained({symbol: row.total() for symbol, row in rows.items()}, by_label.values())
+                by_label[label][symbol] = count
+        return _explained(by_label.values())
 
     @property
     def v_measure(self) -> float:
@@ -83,6 +88,14 @@ class SymbolLabels:
                 [count / total for count in [*known, total - sum(known) - row[NO_CONSTITUENT], row[NO_CONSTITUENT]]]
             )
         return rows, [*columns, OTHER, NO_CONSTITUENT], shares
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON, percentages from 0 to 100."""
+        return {
+            **{name: 100 * getattr(self, name) for name in SHARES},
+            "mapping": self.mapping(),
+            "confusion": {symbol: dict(row.most_common()) for symbol, row in sorted(self.counts.items())},
+        }
 
     def _labelled(self) -> dict[str, Counter[str]]:
         """Return the counts of spans that gold has, of symbols that have any."""
@@ -130,13 +143,13 @@ def _columns(rows: Iterable[Counter[str]]) -> Counter[str]:
     return totals
 
 
-def _explained(totals: Mapping[str, int], groups: Iterable[Counter[str]]) -> float:
-    """Return the share of the entropy of `totals` that goes when one knows the group; 1 where there is no entropy."""
+def _explained(groups: Collection[Counter[str]]) -> float:
+    """Return the share of the entropy of all counts that goes when one knows the group; 1 where there is no entropy."""
+    totals = _columns(groups)
     whole = _entropy(totals.values())
-    total = sum(totals.values())
     if not whole:
         return 1.0
-    left = sum(group.total() / total * _entropy(group.values()) for group in groups)
+    left = sum(group.total() / totals.total() * _entropy(group.values()) for group in groups)
     return max(0.0, 1 - left / whole)  # rounding may leave -1e-17
 
 

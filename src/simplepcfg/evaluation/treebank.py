@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from itertools import chain
 
 import torch
 
@@ -18,7 +19,6 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.runs.device import seeded
 
 BASELINES = ("left-branching", "right-branching", "random", "oracle")
-RANDOM_SEED = 0
 
 Spans = list[tuple[int, int]]
 
@@ -42,7 +42,9 @@ class Treebank:
         self.original = with_word_tags(given, punctuation)
         self.prepared: list[Prepared] = [preprocessing.apply(tree.words, tree.tags) for tree in self.original]
         self.gold = [preprocessing.prepare_tree(tree) for tree in self.original]
-        self.gold_tags = _tags_of(given, self.prepared)
+        tags = [[tree.tags[index] for index in item.kept] for tree, item in zip(given, self.prepared, strict=True)]
+        # As the file has them; None where all words have the same one.
+        self.gold_tags = tags if len(set(chain.from_iterable(tags))) > 1 else None
         if self.original and not any(len(tree) >= 2 for tree in self.gold):
             raise InputError(
                 f"{source or 'treebank'}: none of the {len(self.original)} trees has two words or more after "
@@ -54,9 +56,18 @@ class Treebank:
         """Number of words after preprocessing, without an added `<eos>`."""
         return sum(len(tree) for tree in self.gold)
 
-    def baseline(self, name: str, seed: int = RANDOM_SEED) -> EvaluationReport:
-        """Return the F1 of a baseline, one of `BASELINES`."""
-        return self.report(name, baseline_spans(name, self.gold, seed))
+    def baseline(self, name: str, seed: int = 0) -> EvaluationReport:
+        """Return the F1 of a baseline's binary trees, one of `BASELINES`; only `oracle` uses gold spans."""
+        if name not in BASELINES:
+            raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
+        generator = seeded(torch.device("cpu"), seed)
+        branch: dict[str, Callable[[SpanTree], Spans]] = {
+            "left-branching": lambda tree: left_branching(len(tree)),
+            "right-branching": lambda tree: right_branching(len(tree)),
+            "random": lambda tree: random_tree(len(tree), generator),
+            "oracle": lambda tree: oracle([(i, j) for i, j, _ in tree.spans], len(tree)),
+        }
+        return self.report(name, [branch[name](tree) if len(tree) else [] for tree in self.gold])
 
     def predictions(self, name: str, trees: Sequence[SpanTree]) -> tuple[EvaluationReport, int]:
         """Return the F1 of predicted trees, and how many of them have other words than the gold tree.
@@ -100,26 +111,6 @@ class Treebank:
             f"{name}: tree {number + 1} has {len(tree)} words, the gold tree {expected}; "
             "both files need the same sentences in the same order"
         )
-
-
-def _tags_of(trees: Sequence[SpanTree], prepared: Sequence[Prepared]) -> list[list[str]] | None:
-    """Return the tags of the kept words as the file has them; None where all words have the same one."""
-    tags = [[tree.tags[index] for index in item.kept] for tree, item in zip(trees, prepared, strict=True)]
-    return tags if len({tag for sentence in tags for tag in sentence}) > 1 else None
-
-
-def baseline_spans(name: str, gold: Sequence[SpanTree], seed: int = RANDOM_SEED) -> list[Spans]:
-    """Return the spans of a baseline's binary trees over the words of the gold trees; only `oracle` uses gold spans."""
-    if name not in BASELINES:
-        raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
-    generator = seeded(torch.device("cpu"), seed)
-    branch: dict[str, Callable[[SpanTree], Spans]] = {
-        "left-branching": lambda tree: left_branching(len(tree)),
-        "right-branching": lambda tree: right_branching(len(tree)),
-        "random": lambda tree: random_tree(len(tree), generator),
-        "oracle": lambda tree: oracle([(i, j) for i, j, _ in tree.spans], len(tree)),
-    }
-    return [branch[name](tree) if len(tree) else [] for tree in gold]
 
 
 def check_baseline_name(name: str) -> None:
