@@ -15,7 +15,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.linguistics.controls import ngram
 from simplepcfg.linguistics.controls.ngram import START, STOP, Level, NgramModel
 from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram, save_ngram
-from simplepcfg.linguistics.controls.ngram_training import Discounts, train_ngram
+from simplepcfg.linguistics.controls.ngram_training import discounts, train_ngram
 from simplepcfg.runs import tensor_files
 
 Text = list[list[str]]
@@ -44,7 +44,7 @@ class Naive:
         self.discounts = {}
         for length in range(1, order + 1):
             grams = {gram for line in self.lines for gram in self.grams(line, length)}
-            self.discounts[length] = Discounts.estimated([self.adjusted(gram) for gram in grams])
+            self.discounts[length] = discounts([self.adjusted(gram) for gram in grams])
 
     def grams(self, line: Sequence[int], length: int) -> list[tuple[int, ...]]:
         found = [tuple(line[place : place + length]) for place in range(len(line) - length + 1)]
@@ -61,10 +61,10 @@ class Naive:
         lower = self.probability(word, context[1:]) if context else 1 / len(self.events)
         if not sum(counts):
             return lower
-        discounts = self.discounts[len(context) + 1]
+        taken = self.discounts[len(context) + 1]
         own = self.adjusted((*context, word))
-        kept = own - discounts.of(own) if own else 0.0
-        return (kept + sum(discounts.of(count) for count in counts if count) * lower) / sum(counts)
+        kept = own - taken[min(own, 3)] if own else 0.0
+        return (kept + sum(taken[min(count, 3)] for count in counts if count) * lower) / sum(counts)
 
 
 def trained(name: str, order: int, **options: int) -> tuple[NgramModel, Text]:
@@ -109,12 +109,10 @@ def test_probabilities_sum_to_one_after_every_context(name: str, order: int) -> 
 def test_discounts_of_chen_and_goodman() -> None:
     counts = [1] * 40 + [2] * 20 + [3] * 10 + [4] * 5 + [9]
     share = 40 / 80
-    found = Discounts.estimated(counts)
-    assert (found.one, found.two, found.more) == pytest.approx(
-        (1 - 2 * share * 20 / 40, 2 - 3 * share * 10 / 20, 3 - 4 * share * 5 / 10)
+    assert discounts(counts) == pytest.approx(
+        [0, 1 - 2 * share * 20 / 40, 2 - 3 * share * 10 / 20, 3 - 4 * share * 5 / 10]
     )
-    assert [found.of(count) for count in (1, 2, 3, 8)] == [found.one, found.two, found.more, found.more]
-    assert Discounts.estimated([1, 1, 2]) == Discounts(0.5, 1.0, 1.5)
+    assert discounts([1, 1, 2]).tolist() == [0, 0.5, 1, 1.5]
 
 
 def test_records_add_up_to_the_score() -> None:

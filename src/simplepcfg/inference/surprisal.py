@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from simplepcfg.data.batching import Batch
-from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.grammars import SimpleGrammar
@@ -17,7 +15,7 @@ from simplepcfg.inference.batches import cells_a_batch, in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.linguistics.word_model import END, WordSurprisal, with_entropy_reductions
+from simplepcfg.linguistics.word_model import word_records
 
 Values = tuple[float, float | None, float, float]  # surprisal, entropy, and the two parts of surprisal
 # Bytes of the chart of a batch on a CPU, a float32 number a cell for each nonterminal.
@@ -35,7 +33,7 @@ def surprisal_records(
     entropies: bool = False,
     pruned: bool = False,
 ) -> SurprisalTables:
-    """Return the surprisal of each word of each sentence; see ``Run.surprisal``."""
+    """Return the surprisal of each word of each sentence and, with `ends`, of an added `<eos>` and of the end."""
     prepared = run.prepare(sentences)
     # Without ends, an added <eos> is left out; a sentence of which nothing is left has no end to ask for.
     tokens = [item.tokens if ends else item.tokens[: len(item.kept)] for _, item in prepared]
@@ -69,7 +67,8 @@ def surprisal_records(
     if any(math.isnan(values[0]) for answer in answers for values in answer):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     tables = SurprisalTables(
-        _records(run, words, item, values, ends) for (words, item), values in zip(prepared, answers, strict=True)
+        SurprisalTable(word_records(words, item, run.vocabulary, values, run.spelling_log_probability))
+        for (words, item), values in zip(prepared, answers, strict=True)
     )
     tables.errors = errors
     return tables
@@ -86,21 +85,3 @@ def _cells_a_batch(run: TrainedModel) -> int:
         return usual
     states = run.grammar.nonterminals
     return max(usual, min(MAX_CELLS, CELLS_A_NONTERMINAL * states, CHART_BYTES // (4 * states)))
-
-
-def _records(
-    run: TrainedModel, words: Sequence[str], item: Prepared, values: Sequence[Values], ends: bool
-) -> SurprisalTable:
-    """Return a record for every original word and, with ``ends``, for an added `<eos>` and for the end."""
-    scored = []
-    for token, (surprisal, entropy, syntactic, lexical) in zip(item.tokens, values, strict=False):
-        spelling = -run.spelling_log_probability(token)
-        known = run.vocabulary.listed(token)
-        scored.append((known, surprisal + spelling, entropy, syntactic, lexical + spelling))
-    records = [WordSurprisal(word, None, None, None) for word in words]
-    for index, place in enumerate(item.kept):
-        records[place] = WordSurprisal(words[place], *scored[index])
-    records += [WordSurprisal(EOS, *rest) for rest in scored[len(item.kept) :]]
-    if values and ends:
-        records.append(WordSurprisal(END, END, *values[-1]))
-    return SurprisalTable(with_entropy_reductions(records))

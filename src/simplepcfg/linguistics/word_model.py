@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from simplepcfg.data.penn_words import plain_apostrophes, tokenize
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
-from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
-from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.data.vocabulary import EOS, Vocabulary
 
 END = "<end>"
 BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
@@ -75,25 +74,25 @@ def word_records(
     words: Words,
     prepared: Prepared,
     vocabulary: Vocabulary,
-    values: Sequence[tuple[float, float | None]],
-    spelling: SpellingModel | None = None,
+    values: Sequence[tuple[float, float | None, float | None, float | None]],
+    log_spelling: Callable[[str], float],
 ) -> list[WordSurprisal]:
-    """Make the records of a sentence from the surprisal and entropy of each prepared token and, last, of the end.
+    """Make the records of a sentence from the values of each prepared token and, if they are there, of the end.
 
-    The surprisal of an unknown word includes that of its spelling. A sentence of which preprocessing leaves nothing has
-    no end.
+    These are surprisal, entropy and the two parts of surprisal. The surprisal of an unknown word and its lexical part
+    include that of the spelling. A sentence of which preprocessing leaves nothing has no end.
     """
+    scored = []
+    for token, (surprisal, entropy, syntactic, lexical) in zip(prepared.tokens, values, strict=False):
+        spelling = -log_spelling(token)
+        lexical = None if lexical is None else lexical + spelling
+        scored.append((vocabulary.listed(token), surprisal + spelling, entropy, syntactic, lexical))
     records = [WordSurprisal(word, None, None, None) for word in words]
-    for place, token, (surprisal, entropy) in zip(prepared.kept, prepared.tokens, values, strict=False):
-        surprisal -= spelling_log_probability(spelling, vocabulary, token)
-        records[place] = WordSurprisal(words[place], vocabulary.listed(token), surprisal, entropy)
-    if prepared.tokens:
+    for place, score in zip(prepared.kept, scored, strict=False):
+        records[place] = WordSurprisal(words[place], *score)
+    records += [WordSurprisal(EOS, *score) for score in scored[len(prepared.kept) :]]
+    if len(values) > len(prepared.tokens) > 0:
         records.append(WordSurprisal(END, END, *values[-1]))
-    return with_entropy_reductions(records)
-
-
-def with_entropy_reductions(records: Sequence[WordSurprisal]) -> list[WordSurprisal]:
-    """Return the records of a sentence with the entropy reduction of each."""
     reductions = entropy_reductions([record.entropy for record in records])
     return [replace(record, entropy_reduction=value) for record, value in zip(records, reductions, strict=True)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 import numpy as np
@@ -72,6 +72,7 @@ class NgramModel:
         self.preprocessing = preprocessing.model_copy(update={"eos": False})  # the model has its own end
         self.name = name
         self.spelling = spelling
+        self._log_spelling = partial(spelling_log_probability, spelling, vocabulary)
         self._entropy = lru_cache(maxsize=100_000)(self._entropy_after)
 
     @property
@@ -101,7 +102,7 @@ class NgramModel:
         """Return log p (nats) of each sentence, its end and the spellings of unknown words included."""
         tokens = [self.preprocessing.apply(words).tokens for words in sentences]
         return [
-            log_p + sum(spelling_log_probability(self.spelling, self.vocabulary, token) for token in sentence)
+            log_p + sum(map(self._log_spelling, sentence))
             for log_p, sentence in zip(self.token_log_probabilities(tokens), tokens, strict=True)
         ]
 
@@ -114,16 +115,15 @@ class NgramModel:
     ) -> list[list[WordSurprisal]]:
         """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
         prepared = [self.preprocessing.apply(words) for words in sentences]
+        log_probabilities = self._values([item.tokens for item in prepared])
         records = []
-        for words, item, values in zip(
-            sentences, prepared, self._values([item.tokens for item in prepared]), strict=True
-        ):
+        for words, item, values in zip(sentences, prepared, log_probabilities, strict=True):
             expected: list[float | None] = [None] * len(values)
             if entropies:
                 line = (START, *self.vocabulary.encode(item.tokens))
                 expected = [self._entropy(self._known(line[: place + 1])) for place in range(len(line))]
-            pairs = list(zip((-values).tolist(), expected, strict=True))
-            records.append(word_records(words, item, self.vocabulary, pairs, self.spelling))
+            rows = [(-log_p, entropy, None, None) for log_p, entropy in zip(values.tolist(), expected, strict=True)]
+            records.append(word_records(words, item, self.vocabulary, rows, self._log_spelling))
         return records
 
     def _values(self, sentences: Sequence[Words]) -> Iterator[Floats]:
@@ -131,10 +131,8 @@ class NgramModel:
         for first in range(0, len(sentences), SENTENCES_AT_ONCE):
             text = EncodedText.of(map(self.vocabulary.encode, sentences[first : first + SENTENCES_AT_ONCE]))
             codes, depths = lines_of(text, len(self.vocabulary))
-            values = self._line_values(codes, depths)
-            ends = np.cumsum(text.lengths + 2)
-            for end, length in zip(ends.tolist(), text.lengths.tolist(), strict=True):
-                yield values[end - length - 1 : end]
+            values = self._line_values(codes, depths)[depths > 0]
+            yield from np.split(values, np.cumsum(text.lengths + 1)[:-1])
 
     def _known(self, context: Ngram) -> Ngram:
         """Return the last words of a context, as many as the model looks at."""
@@ -206,10 +204,8 @@ def lines_of(text: EncodedText, size: int) -> tuple[Ints, Ints]:
 
     Both are one array for all sentences; `size` is that of the vocabulary.
     """
-    lengths = text.lengths + 1
-    begun = EncodedText(text.with_marks(size, after=False).astype(np.int32), np.cumsum(lengths) - lengths, lengths)
-    codes = begun.with_marks(PAD_ID, after=True)
-    lengths = lengths + 1
+    codes = np.insert(text.with_marks(size, after=False), np.cumsum(text.lengths + 1), PAD_ID)
+    lengths = text.lengths + 2
     return codes, np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 

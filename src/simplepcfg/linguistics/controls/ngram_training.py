@@ -33,33 +33,18 @@ FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too small to estimate th
 MOST_ORDER = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Discounts:
-    """Discounts of n-grams of the adjusted counts 1, 2, and 3 or more."""
+def discounts(counts: ArrayLike) -> Floats:
+    """Estimate the discounts of the adjusted counts 0, 1, 2, and 3 or more, [4], from those of all n-grams of a length.
 
-    one: float
-    two: float
-    more: float
-
-    def of(self, counts: ArrayLike) -> Floats:
-        """Return the discount of each adjusted count; that of 0 is 0."""
-        table = np.array([0.0, self.one, self.two, self.more])
-        return table[np.minimum(counts, 3)]
-
-    @classmethod
-    def estimated(cls, counts: ArrayLike) -> Discounts:
-        """Estimate discounts as Chen and Goodman do, from how many n-grams occur once to four times."""
-        seen = np.bincount(np.minimum(counts, 5), minlength=5)
-        n1, n2, n3, n4 = seen[1:5].tolist()
-        if not (n1 and n2 and n3 and n4):
-            return cls(*FALLBACK_DISCOUNTS)
+    Chen and Goodman's estimate is from how many n-grams occur once to four times; where it fails, a usual one is taken.
+    """
+    n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=5)[1:5].tolist()
+    if n1 and n2 and n3 and n4:
         share = n1 / (n1 + 2 * n2)
-        discounts = (1 - 2 * share * n2 / n1, 2 - 3 * share * n3 / n2, 3 - 4 * share * n4 / n3)
-        return (
-            cls(*discounts)
-            if all(0 < value <= k for k, value in enumerate(discounts, start=1))
-            else cls(*FALLBACK_DISCOUNTS)
-        )
+        estimated = (1 - 2 * share * n2 / n1, 2 - 3 * share * n3 / n2, 3 - 4 * share * n4 / n3)
+        if all(0 < value <= count for count, value in enumerate(estimated, start=1)):
+            return np.array([0.0, *estimated])
+    return np.array([0.0, *FALLBACK_DISCOUNTS])
 
 
 @dataclass(slots=True)
@@ -127,7 +112,7 @@ def _smoothed(levels: Sequence[_Counted]) -> list[Level]:
     smoothed: list[Level] = []
     probabilities, sizes = np.zeros(1), 1  # of the level below; its size
     for level in levels:
-        taken = Discounts.estimated(level.counts).of(level.counts)
+        taken = discounts(level.counts)[np.minimum(level.counts, 3)]
         totals = np.bincount(level.contexts, level.counts, sizes)
         weights = np.ones(sizes)
         np.divide(np.bincount(level.contexts, taken, sizes), totals, out=weights, where=totals > 0)
