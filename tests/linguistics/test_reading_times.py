@@ -9,9 +9,9 @@ import pytest
 
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.item_tables import ItemTable, read_item_table
-from simplepcfg.linguistics.reading_times import evaluate_reading_times
-from simplepcfg.linguistics.regression import (
+from simplepcfg.linguistics.reading_times import (
     design_matrix,
+    evaluate_reading_times,
     gain,
     held_out_log_likelihood,
     least_squares,

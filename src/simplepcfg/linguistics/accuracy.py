@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 # Sums in 32 bits differ by about this much (nats) when the same sentence is computed in another batch.
 TIE = 1e-4
 # The quantile of the normal distribution for 95 %.
 Z = 1.959963984540054
+SUMS = ("items", "correct", "ties", "unknown_items")  # of means, sums over their sets
 SET, GROUP, MEAN = "set", "group", "mean"
 
 
@@ -57,8 +58,6 @@ def accuracy_of_set(
     items, correct = len(judgements), sum(item.correct for item in judgements)
     low, high = wilson_interval(correct, items)
     unknown = sum(item.unknown for item in judgements)
-    ties = sum(item.tie for item in judgements)
-    known = [item.correct for item in judgements if not item.unknown]
     return Accuracy(
         model=model,
         level=SET,
@@ -70,10 +69,10 @@ def accuracy_of_set(
         accuracy=correct / items,
         low=low,
         high=high,
-        ties=ties,
+        ties=sum(item.tie for item in judgements),
         unknown_items=unknown,
         unknown_share=unknown / items,
-        known_accuracy=sum(known) / len(known) if known else None,
+        known_accuracy=_average([item.correct for item in judgements if not item.unknown]),
     )
 
 
@@ -109,27 +108,26 @@ def _mean(units: Sequence[Sequence[Accuracy]], level: str, name: str) -> Accurac
     A set's standard error is half the width of its interval, divided by the normal quantile. Sets of one unit may judge
     the same items, so that a unit has the largest error of its sets.
     """
-    means = [sum(item.accuracy for item in unit) / len(unit) for unit in units]
-    mean = sum(means) / len(means)
-    halves = (max(item.high - item.low for item in unit) / 2 for unit in units)
-    half = math.sqrt(sum(width**2 for width in halves)) / len(means)
+    mean = _average([_average([item.accuracy for item in unit]) for unit in units]) or 0.0
+    widths = (max(item.high - item.low for item in unit) for unit in units)
+    half = math.sqrt(sum((width / 2) ** 2 for width in widths)) / len(units)
     members = [item for unit in units for item in unit]
-    by_unit = [[item.known_accuracy for item in unit if item.known_accuracy is not None] for unit in units]
-    known = [sum(each) / len(each) for each in by_unit if each]
-    items, unknown = sum(item.items for item in members), sum(item.unknown_items for item in members)
-    return Accuracy(
-        model=members[0].model,
+    sums = {name: sum(getattr(item, name) for item in members) for name in SUMS}
+    return replace(
+        members[0],
         level=level,
         name=name,
         group=name if level == GROUP else None,
-        counted=True,
-        items=items,
-        correct=sum(item.correct for item in members),
         accuracy=mean,
         low=max(0.0, mean - half),
         high=min(1.0, mean + half),
-        ties=sum(item.ties for item in members),
-        unknown_items=unknown,
-        unknown_share=unknown / items,
-        known_accuracy=sum(known) / len(known) if known else None,
+        unknown_share=sums["unknown_items"] / sums["items"],
+        known_accuracy=_average([_average([item.known_accuracy for item in unit]) for unit in units]),
+        **sums,
     )
+
+
+def _average(values: Sequence[float | None]) -> float | None:
+    """Return the mean of those values that are there, or None if there are none."""
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from os import PathLike, fspath
+from itertools import chain, pairwise
+from os import PathLike
 
 from simplepcfg.data.raw_text import inner_sentence_end, shortened
-from simplepcfg.data.readers import open_text
+from simplepcfg.data.readers import display_name, open_text
 from simplepcfg.errors import InputError, counted
 from simplepcfg.linguistics.delimited_rows import delimited_rows
 from simplepcfg.linguistics.regions import RegionSurprisal, region_surprisals, tokenise_regions
@@ -57,7 +57,7 @@ def read_item_table(path: str | PathLike[str]) -> ItemTable:
     in the order of the file. `zone` and `position`, where they hold numbers, must grow within a sentence, so that rows
     of two conditions are not taken for one.
     """
-    name = "standard input" if fspath(path) == "-" else fspath(path)
+    name = display_name(path)
     lines = delimited_rows(open_text(path), name)
     first = next(lines, None)
     if first is None:
@@ -107,12 +107,9 @@ def several_sentences_remark(table: ItemTable) -> str | None:
 
 def score_item_table(model: WordModel, table: ItemTable, *, entropies: bool = False) -> list[RegionSurprisal]:
     """Compute the surprisal of each row's region, and its entropy where it is wanted, row by row."""
-    surprisals: list[RegionSurprisal | None] = [None] * len(table.rows)
     scored = region_surprisals(model, table.texts(), entropies=entropies)
-    for rows, regions in zip(table.sentences, scored, strict=True):
-        for row, region in zip(rows, regions, strict=True):
-            surprisals[row] = region
-    return [region for region in surprisals if region is not None]
+    by_row = dict(zip(chain(*table.sentences), chain(*scored), strict=True))
+    return [by_row[row] for row in range(len(table.rows))]
 
 
 def equal_conditions_remark(table: ItemTable, scores: Sequence[RegionSurprisal]) -> str | None:

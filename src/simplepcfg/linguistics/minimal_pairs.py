@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -13,12 +12,7 @@ from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
 from simplepcfg.linguistics.accuracy import TIE, Accuracy, Judgement, accuracy_of_set, with_means
 from simplepcfg.linguistics.delimited_rows import TAB, delimited_rows
-from simplepcfg.linguistics.word_model import (
-    WordModel,
-    has_unknown,
-    with_known_marks,
-    words_of_item,
-)
+from simplepcfg.linguistics.word_model import WordModel, has_unknown, with_known_marks, words_of_item
 
 SUFFIXES = (".jsonl", ".tsv", ".csv", ".txt")
 GOOD, BAD = "sentence_good", "sentence_bad"
@@ -75,16 +69,12 @@ def evaluate_minimal_pairs(model: WordModel, pairs: Sequence[MinimalPair]) -> li
     judged: dict[str, list[Judgement]] = {}
     terms: dict[str, str | None] = {}
     for index, pair in enumerate(pairs):
-        difference = _difference(scores[index], scores[len(pairs) + index])
+        higher, lower = scores[index], scores[len(pairs) + index]
+        difference = 0.0 if higher == lower else higher - lower  # two impossible sentences are equal
         unknown = has_unknown(model, good[index]) or has_unknown(model, bad[index])
         judged.setdefault(pair.paradigm, []).append(Judgement(difference > TIE, abs(difference) <= TIE, unknown))
         terms.setdefault(pair.paradigm, pair.term)
     return with_means([accuracy_of_set(model.name, name, items, terms[name]) for name, items in judged.items()])
-
-
-def _difference(good: float, bad: float) -> float:
-    """Subtract two log-probabilities; two impossible sentences are equal."""
-    return 0.0 if good == bad == -math.inf else good - bad
 
 
 def _from_json(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> Iterator[MinimalPair]:

@@ -6,23 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.item_tables import ItemTable, previous_rows
-from simplepcfg.linguistics.regression import (
-    Array,
-    Gain,
-    design_matrix,
-    gain,
-    held_out_log_likelihood,
-    least_squares,
-    sentence_folds,
-)
 from simplepcfg.linguistics.word_model import WordModel
-from simplepcfg.linguistics.word_predictors import log_frequencies, row_surprisals, word_lengths
+from simplepcfg.linguistics.word_predictors import Array, log_frequencies, row_surprisals, word_lengths
 
 BEFORE = 2  # words before this one whose predictors count too: effects spill over
 MISSING = ("", "NA", "NaN", "nan")
@@ -57,11 +49,19 @@ class ReadingTimeGain:
         return asdict(self)
 
 
+class Gain(NamedTuple):
+    """Mean gain in log-likelihood a word (nats) on held-out sentences, with a 95 % interval over sentences."""
+
+    mean: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, slots=True)
 class UsedWords:
     """The words of a table that all models are compared on, and why the other ones are left out."""
 
-    rows: NDArray[np.int64]
+    rows: list[int]
     left_out: dict[str, int]
 
 
@@ -89,71 +89,27 @@ def evaluate_reading_times(
     surprisals, unknown = zip(*(row_surprisals(model, table) for model in models), strict=True)
     used, every = (_used_words(table, times, before, surprisals, unknown, kept) for kept in (False, True))
     baseline = [word_lengths(words), log_frequencies(words, counts)]
-    known, whole = (
-        _Regression(
-            _with_previous(some.rows, before),
-            np.log(times[some.rows]),
-            _numbers_of_sentences(table)[some.rows],
-            baseline,
-            folds,
-            resamples,
-            seed,
+    sentence_of = {row: number for number, rows in enumerate(table.sentences) for row in rows}
+
+    def compare(chosen: UsedWords, values: Array) -> tuple[Gain, list[float]]:
+        """Return what surprisals add to the baseline, and their slopes in the linear fit to all words."""
+        near = np.array([(row, *before[row]) for row in chosen.rows], dtype=np.int64).T  # [3, words]
+        without, within = (
+            design_matrix([column[rows] for column in columns for rows in near])
+            for columns in (baseline, [*baseline, values])
         )
-        for some in (used, every)
-    )
+        outcome, sentences = np.log(times[chosen.rows]), np.array([sentence_of[row] for row in chosen.rows])
+        dealt = sentence_folds(sentences, folds, seed)
+        difference = held_out_log_likelihood(within, outcome, dealt) - held_out_log_likelihood(without, outcome, dealt)
+        slopes = least_squares(within, outcome)[0][-len(near) :]
+        return gain(difference, sentences, resamples, seed), slopes.tolist()
+
     results = []
     for model, values in zip(models, surprisals, strict=True):
-        alone, all_words = (each.gain(values) for each in (known, whole))
-        results.append(
-            ReadingTimeGain(
-                model.name,
-                time,
-                len(known.outcome),
-                len(np.unique(known.sentences)),
-                *(alone.mean, alone.low, alone.high),
-                len(whole.outcome),
-                *(all_words.mean, all_words.low, all_words.high),
-                *known.slopes(values),
-            )
-        )
+        (known, slopes), (all_words, _) = compare(used, values), compare(every, values)
+        counted = len(used.rows), len({sentence_of[row] for row in used.rows})
+        results.append(ReadingTimeGain(model.name, time, *counted, *known, len(every.rows), *all_words, *slopes))
     return results, used
-
-
-@dataclass(frozen=True)
-class _Regression:
-    """Times of some words, and regressions of them on values of this word and of those before."""
-
-    places: list[NDArray[np.int64]]  # rows of the words, of those before, and so on
-    outcome: Array
-    sentences: NDArray[np.int64]  # the number of the sentence of each word
-    baseline: list[Array]
-    folds: int
-    resamples: int
-    seed: int
-
-    def gain(self, values: Array) -> Gain:
-        """Return what values add to the baseline."""
-        difference = self._log_likelihood([values]) - self._log_likelihood([])
-        return gain(difference, self.sentences, self.resamples, self.seed)
-
-    def slopes(self, values: Array) -> tuple[float, float, float]:
-        """Return the slopes of values, of this word and of the two before, in the linear fit to all words."""
-        *_, this, before, before_that = least_squares(self._design([values]), self.outcome)[0].tolist()
-        return this, before, before_that
-
-    def _design(self, values: Sequence[Array]) -> Array:
-        return design_matrix([column[rows] for column in (*self.baseline, *values) for rows in self.places])
-
-    def _log_likelihood(self, values: Sequence[Array]) -> Array:
-        dealt = sentence_folds(self.sentences, self.folds, self.seed)
-        return held_out_log_likelihood(self._design(values), self.outcome, dealt)
-
-
-def _numbers_of_sentences(table: ItemTable) -> NDArray[np.int64]:
-    numbers = np.empty(len(table.rows), dtype=np.int64)
-    for number, rows in enumerate(table.sentences):
-        numbers[rows] = number
-    return numbers
 
 
 def _times(table: ItemTable, name: str) -> Array:
@@ -194,10 +150,51 @@ def _used_words(
     if not rows:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise InputError(f"{table.name}: no word is left to predict ({reasons}); give more, or whole sentences")
-    return UsedWords(np.array(rows, dtype=np.int64), dict(left_out))
+    return UsedWords(rows, dict(left_out))
 
 
-def _with_previous(rows: NDArray[np.int64], before: Sequence[Sequence[int | None]]) -> list[NDArray[np.int64]]:
-    """Return the rows themselves, those of the word before, and so on."""
-    steps = [[before[row][step] for row in rows.tolist()] for step in range(BEFORE)]
-    return [rows, *(np.array(step, dtype=np.int64) for step in steps)]
+def least_squares(design: Array, outcome: Array) -> tuple[Array, float]:
+    """Compute the coefficients of ordinary least squares, [columns], and the variance of the residuals."""
+    coefficients: Array = np.linalg.lstsq(design, outcome, rcond=None)[0].astype(np.float64)
+    residuals = outcome - design @ coefficients
+    return coefficients, float(np.mean(residuals**2))
+
+
+def held_out_log_likelihood(design: Array, outcome: Array, folds: NDArray[np.int64]) -> Array:
+    """Compute log p of each outcome under the normal linear model fitted to all other folds, [rows]."""
+    log_likelihoods = np.empty(len(outcome))
+    for fold in np.unique(folds):
+        inside = folds == fold
+        coefficients, variance = least_squares(design[~inside], outcome[~inside])
+        if not variance > 0:
+            raise InputError("the reading times are predicted without any error; give more than a few different words")
+        squares = (outcome[inside] - design[inside] @ coefficients) ** 2
+        log_likelihoods[inside] = -0.5 * (np.log(2 * np.pi * variance) + squares / variance)
+    return log_likelihoods
+
+
+def sentence_folds(sentences: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """Draw a fold for each row, [rows], so that all words of a sentence are in the same fold."""
+    names, which = np.unique(sentences, return_inverse=True)
+    if not 2 <= count <= len(names):
+        raise InputError(f"folds = {count}; take 2 or more, and at most as many as there are sentences: {len(names)}")
+    order = np.random.default_rng(seed).permutation(len(names))
+    return (order % count)[which]
+
+
+def gain(differences: Array, sentences: NDArray[np.int64], resamples: int, seed: int) -> Gain:
+    """Compute the mean of differences a word, with an interval by a bootstrap over sentences."""
+    _, which = np.unique(sentences, return_inverse=True)
+    sums, counts = np.bincount(which, weights=differences), np.bincount(which).astype(np.float64)
+    generator = np.random.default_rng(seed)
+    drawn = np.empty(resamples)
+    for place in range(resamples):
+        chosen = generator.integers(len(sums), size=len(sums))
+        drawn[place] = sums[chosen].sum() / counts[chosen].sum()
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Gain(float(differences.mean()), float(low), float(high))
+
+
+def design_matrix(columns: Sequence[Array]) -> Array:
+    """Return an intercept and the columns, [rows, 1 + columns]."""
+    return np.stack([np.ones(len(columns[0])), *columns], 1)

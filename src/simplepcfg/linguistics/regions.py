@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -56,12 +57,10 @@ def tokenise_regions(regions: Sequence[str], model: WordModel | None = None) -> 
     sentence = " ".join(texts[index] for index in present)
     words = words_of_item(sentence)
     plain = plain_apostrophes(sentence)  # character by character, so that places stay what they are
-    region_of, place, current = [], 0, 0
+    region_of, place = [], 0
     for word in words:
         place = plain.index(word, place)  # tokens are pieces of the sentence, in its order
-        while current + 1 < len(present) and place >= starts[current + 1]:
-            current += 1
-        region_of.append(present[current])
+        region_of.append(present[bisect_right(starts, place) - 1])
         place += len(word)
     return TokenisedRegions(words if model is None else with_known_marks(model, words), region_of)
 

@@ -60,12 +60,12 @@ def evaluate_suite(model: WordModel, suite: Suite) -> list[Accuracy]:
 
     A prediction that asks for equal surprisals is not counted in means: numbers are never equal.
     """
-    places = [(index, condition) for index, item in enumerate(suite.items) for condition in item]
-    texts = [list(suite.items[index][condition].values()) for index, condition in places]
-    scored = region_surprisals(model, texts)
-    by_item: list[dict[str, dict[str, RegionSurprisal]]] = [{} for _ in suite.items]
-    for (index, condition), regions in zip(places, scored, strict=True):
-        by_item[index][condition] = dict(zip(suite.items[index][condition], regions, strict=True))
+    texts = [list(regions.values()) for item in suite.items for regions in item.values()]
+    scored = iter(region_surprisals(model, texts))
+    by_item = [
+        {condition: dict(zip(regions, next(scored), strict=True)) for condition, regions in item.items()}
+        for item in suite.items
+    ]
     accuracies = []
     for number, prediction in enumerate(suite.predictions, start=1):
         judgements = [_judge(prediction, item) for item in by_item]
