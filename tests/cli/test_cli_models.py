@@ -13,7 +13,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.pretrained import installed, run_directory
 from simplepcfg.runs.checksums import DamagedFileError
 from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.runs.tensor_files import read_checked_tensor_file
+from simplepcfg.runs.tensor_files import read_tensor_file
 
 MOST_BYTES = 15_000_000
 
@@ -21,7 +21,7 @@ MOST_BYTES = 15_000_000
 def test_it_is_small_and_checked() -> None:
     folder = RunFolder(installed()["english"])
     assert sum(path.stat().st_size for path in folder.path.iterdir()) <= MOST_BYTES
-    found = read_checked_tensor_file(folder.model)
+    found = read_tensor_file(folder.model)
     stored = {tensor.dtype for name, tensor in found.tensors.items() if not name.endswith(".row_scale")}
     assert stored == {torch.bfloat16, torch.int8}
     data = folder.read_config().data

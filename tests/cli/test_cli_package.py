@@ -19,7 +19,7 @@ from simplepcfg.grammars import FactoredEmissions
 from simplepcfg.inference.labelling import learn_labels
 from simplepcfg.inference.run import Run
 from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.runs.tensor_files import read_checked_tensor_file
+from simplepcfg.runs.tensor_files import read_tensor_file
 
 CARD = "---\nlanguage: xx\n---\n\n# tiny\n\nLearned from a few made sentences.\n"
 
@@ -79,7 +79,7 @@ def test_a_folder_is_what_this_package_ships(call: Call, tiny_run: Path, trees_f
     assert made.out.strip() == str(tmp_path / "out" / "tiny")
     folder = RunFolder(tmp_path / "out" / "tiny")
     assert {path.name for path in folder.path.iterdir()} >= {"README.md", "labels.json", "config.toml"}
-    weights = read_checked_tensor_file(folder.model)
+    weights = read_tensor_file(folder.model)
     assert {tensor.dtype for tensor in weights.tensors.values()} == {torch.bfloat16}
     config = folder.read_config()
     assert (config.name, config.data.train, config.data.tokenize) == ("tiny", None, True)

@@ -71,12 +71,12 @@ def differences(one: RunFolder, other: RunFolder) -> list[str]:
         found.append(f"states differ: {a.state} {b.state}")
     for group in ("weights", "best_weights", "optimizer", "random"):
         found += _tensor_differences(group, getattr(a, group), getattr(b, group))
-    (best_a, record_a), (best_b, record_b) = read_tensor_file(one.model), read_tensor_file(other.model)
+    (best_a, record_a, *_), (best_b, record_b, *_) = read_tensor_file(one.model), read_tensor_file(other.model)
     if record_a != record_b:
         found.append(f"records of model.safetensors differ: {record_a} {record_b}")
     found += _tensor_differences("model.safetensors", best_a, best_b)
     if one.teacher.exists():
-        (taught_a, identity_a), (taught_b, identity_b) = (read_tensor_file(run.teacher) for run in (one, other))
+        (taught_a, identity_a, *_), (taught_b, identity_b, *_) = (read_tensor_file(run.teacher) for run in (one, other))
         if identity_a != identity_b:
             found.append(f"records of teacher.safetensors differ: {identity_a} {identity_b}")
         found += _tensor_differences("teacher.safetensors", taught_a, taught_b)

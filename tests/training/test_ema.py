@@ -63,7 +63,7 @@ def test_a_checkpoint_without_it_is_refused() -> None:
 def test_the_average_is_validated_and_kept(make_config, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     result = train(make_config("training.ema_decay=0.8", "training.epochs=1"), folder.path)
-    checkpoint, (model, _) = Checkpoint.load(folder.checkpoint), read_tensor_file(folder.model)
+    checkpoint, model = Checkpoint.load(folder.checkpoint), read_tensor_file(folder.model).tensors
     assert model.keys() == checkpoint.ema.keys()
     for name, tensor in model.items():
         assert torch.equal(tensor, checkpoint.ema[name])

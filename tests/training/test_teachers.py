@@ -175,7 +175,7 @@ def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path:
     chosen = config(f'training.teacher=["{teachers}"]', f"training.teacher_mean={kind}")
     train(chosen, tmp_path / "run", train_text=sentences, valid_text=sentences)
     folder = RunFolder(tmp_path / "run")
-    tensors, record = read_tensor_file(folder.teacher)
+    tensors, record, *_ = read_tensor_file(folder.teacher)
     assert record["done"] == len(sentences)
     runs = [load(teachers / f"seed-{k}", "cpu") for k in (1, 2)]
     tokens = [item.tokens for _, item in runs[0].prepare(sentences)]

@@ -18,7 +18,7 @@ from simplepcfg.models.simple_npcfg import SimpleNPCFG
 from simplepcfg.pretrained import GROUP
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.run_folder import RunFolder, load_run
-from simplepcfg.runs.tensor_files import host_copy, quantised_rows, read_checked_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import host_copy, quantised_rows, read_tensor_file, write_tensor_file
 from simplepcfg.version import __version__
 
 CARD = "README.md"
@@ -86,7 +86,7 @@ def write_normaliser(folder: RunFolder) -> None:
     with torch.no_grad():
         emissions = model.grammar().emissions
     if isinstance(emissions, FactoredEmissions):
-        checksum = read_checked_tensor_file(folder.model).checksum
+        checksum = read_tensor_file(folder.model).checksum
         write_tensor_file(folder.normaliser, {"log_normaliser": emissions.log_normaliser}, {"model": checksum})
 
 

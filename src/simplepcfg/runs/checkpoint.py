@@ -18,7 +18,7 @@ from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.tensor_files import (
     host_copy,
     load_weights,
-    read_checked_tensor_file,
+    read_tensor_file,
     write_tensor_file,
 )
 
@@ -175,7 +175,7 @@ class Checkpoint:
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a checkpoint; raise InputError if it is damaged or of another version."""
-        tensors, record, vocabulary, _ = read_checked_tensor_file(path)
+        tensors, record, vocabulary, _ = read_tensor_file(path)
         shards = record.pop("shards", None)
         if shards is not None:
             tensors |= read_shards(path, shards)

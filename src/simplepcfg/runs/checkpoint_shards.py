@@ -19,7 +19,7 @@ from simplepcfg.files import Record
 from simplepcfg.models.sharding import Groups
 from simplepcfg.ops.shards import join_parts
 from simplepcfg.runs.checksums import DamagedFileError
-from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_metadata
+from simplepcfg.runs.tensor_files import read_tensor_file, stored_metadata
 
 Tensors = dict[str, torch.Tensor]
 _NAME = re.compile(r"checkpoint-(\d+)-(\d+)-of-(\d+)\.safetensors")
@@ -71,7 +71,7 @@ def read_shards(index: Path, record: Record) -> Tensors:
         file = index.with_name(name)
         if not _NAME.fullmatch(name) or not file.is_file():
             raise DamagedFileError(index, f"{name}, a part of it, is missing")
-        parts.append(read_checked_tensor_file(file).tensors)
+        parts.append(read_tensor_file(file).tensors)
         if stored_metadata(file).get("checksum") != checksum:
             raise DamagedFileError(file, f"it is not the part that {index.name} was written with")
     groups = record["groups"]

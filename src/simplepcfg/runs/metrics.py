@@ -1,13 +1,12 @@
 """Files of JSON lines that a resumed run truncates to the length recorded in its checkpoint and then continues."""
 
 import json
-import math
 import os
 from pathlib import Path
 from types import TracebackType
 
 from simplepcfg.errors import InputError, naming_file
-from simplepcfg.files import Record, crc32, crc32_of_file
+from simplepcfg.files import Record, crc32, crc32_of_file, finite
 
 
 def check_length(path: Path, keep: int) -> None:
@@ -15,11 +14,6 @@ def check_length(path: Path, keep: int) -> None:
     size = path.stat().st_size if path.exists() else 0
     if size < keep:
         raise InputError(f"{path}: {size} bytes where the checkpoint expects {keep}; it was changed, restore it")
-
-
-def is_intact(path: Path, keep: int, checksum: int) -> bool:
-    """Return whether the first `keep` bytes of a file match the checkpoint's checksum."""
-    return crc32_of_file(path, keep) == checksum
 
 
 class JsonLines:
@@ -47,12 +41,8 @@ class JsonLines:
 
     def write(self, record: Record) -> None:
         """Append one record; NaN and infinity, which JSON lacks, become null."""
-        finite = {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in record.items()
-        }
         with naming_file(self._stream.name):
-            self._append(json.dumps(finite, allow_nan=False).encode() + b"\n")
+            self._append(json.dumps(finite(record), allow_nan=False).encode() + b"\n")
             self._stream.flush()
 
     def sync(self) -> tuple[int, int]:

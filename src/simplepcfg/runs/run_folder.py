@@ -32,7 +32,6 @@ from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.tensor_files import (
     assign_weights,
     check_shapes,
-    read_checked_tensor_file,
     read_tensor_file,
     stored_shapes,
 )
@@ -43,84 +42,38 @@ FORMAT = 1
 HUB_FOLDERS = ("snapshots", "blobs")
 
 
-@dataclass(frozen=True, slots=True)
 class RunFolder:
     """Paths of the files of a run, and checks of them."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        """Every key of the configuration, defaults included."""
-        return self.path / "config.toml"
-
-    @property
-    def vocabulary(self) -> Path:
-        """The words of the vocabulary, one a line."""
-        return self.path / "vocabulary.txt"
-
-    @property
-    def spelling(self) -> Path:
-        """Counts of the words that are not in the vocabulary; runs of earlier versions have none."""
-        return self.path / "spelling.safetensors"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"  # every key of the configuration, defaults included
+        self.vocabulary = path / "vocabulary.txt"  # the words of the vocabulary, one a line
+        self.spelling = path / "spelling.safetensors"  # counts of words that are not in the vocabulary
+        self.labels = path / "labels.json"  # what symbols stand for, if `evaluate` was asked to write it
+        self.facts = path / "run.json"  # versions, seed, device, and fingerprints of the data
+        self.model = path / "model.safetensors"  # weights of the best epoch by validation likelihood
+        self.normaliser = path / "normaliser.safetensors"  # log-normaliser of the emissions of a packed grammar
+        # Everything needed to resume: weights, best weights, optimiser, random state, position.
+        self.checkpoint = path / "checkpoint.safetensors"
+        self.metrics = path / "metrics.jsonl"  # losses, perplexities and counters; equal for equal runs
+        self.timings = path / "timings.jsonl"  # wall-clock times, which differ between equal runs
+        self.skipped = path / "skipped.jsonl"  # the batches of skipped steps, if there are any
+        self.teacher = path / "teacher.safetensors"  # span marginals of the teachers, if there are any
 
     def read_spelling(self, vocabulary: Vocabulary) -> SpellingModel | None:
         """Read the spellings of words outside the vocabulary; None for a run of an earlier version, which has none."""
         if not self.spelling.exists():
             return None
-        return SpellingModel.from_tensors(read_tensor_file(self.spelling)[0], vocabulary, self.spelling)
-
-    @property
-    def normaliser(self) -> Path:
-        """The log-normaliser of the emissions, which packed grammars have: computing it takes half a second."""
-        return self.path / "normaliser.safetensors"
+        return SpellingModel.from_tensors(read_tensor_file(self.spelling).tensors, vocabulary, self.spelling)
 
     def read_normaliser(self, checksum: str) -> torch.Tensor | None:
-        """Read the log-normaliser of the weights with this checksum; None if there is none for them."""
+        """Read the log-normaliser of the emissions, whose computation takes half a second, for the weights with this
+        checksum; None if there is none for them."""
         if not self.normaliser.exists():
             return None
-        tensors, record = read_tensor_file(self.normaliser)
-        return tensors.get("log_normaliser") if record.get("model") == checksum else None
-
-    @property
-    def labels(self) -> Path:
-        """What symbols stand for, learned from a treebank; only there if `evaluate` was asked to write it."""
-        return self.path / "labels.json"
-
-    @property
-    def facts(self) -> Path:
-        """Versions, seed, device, and fingerprints of the data."""
-        return self.path / "run.json"
-
-    @property
-    def model(self) -> Path:
-        """Weights of the best epoch by validation likelihood."""
-        return self.path / "model.safetensors"
-
-    @property
-    def checkpoint(self) -> Path:
-        """Everything needed to resume: weights, best weights, optimiser, random state, position."""
-        return self.path / "checkpoint.safetensors"
-
-    @property
-    def metrics(self) -> Path:
-        """Losses, perplexities and counters; equal for equal runs."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def timings(self) -> Path:
-        """Wall-clock times, which differ between equal runs."""
-        return self.path / "timings.jsonl"
-
-    @property
-    def skipped(self) -> Path:
-        """The batches of skipped steps; exists only if there are any."""
-        return self.path / "skipped.jsonl"
-
-    @property
-    def teacher(self) -> Path:
-        """Span marginals of the teachers on the training text; only there if there are teachers."""
-        return self.path / "teacher.safetensors"
+        content = read_tensor_file(self.normaliser)
+        return content.tensors.get("log_normaliser") if content.record.get("model") == checksum else None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -317,7 +270,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
         with without_memory():  # Initial weights would be overwritten at once, and drawing them takes time.
             model = build_model(config.model, len(vocabulary))
         check_shapes(model, shapes, folder.model)
-        tensors, best, vocabulary_checksum, checksum = read_checked_tensor_file(folder.model)
+        tensors, best, vocabulary_checksum, checksum = read_tensor_file(folder.model)
     except DamagedFileError as error:
         raise folder.with_advice(error) from None
     folder.check_vocabulary(vocabulary, vocabulary_checksum)
@@ -335,7 +288,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
 def _is_intact(path: Path) -> bool:
     """Return whether a tensor file can be read and matches its checksum."""
     try:
-        read_checked_tensor_file(path)
+        read_tensor_file(path)
     except InputError:
         return False
     return True

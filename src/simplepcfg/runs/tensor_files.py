@@ -3,10 +3,10 @@
 import json
 import os
 import re
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -77,53 +77,43 @@ def _in_order(header: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], Record]:
-    """Return the tensors (on the CPU) and the record of a file; see `read_checked_tensor_file`."""
-    content = read_checked_tensor_file(path)
-    return content.tensors, content.record
-
-
-def read_checked_tensor_file(path: Path) -> TensorFile:
-    """Read a file of `write_tensor_file` and verify its checksum.
+def read_tensor_file(path: Path) -> TensorFile:
+    """Read a file of `write_tensor_file`, whose tensors are put on the CPU, and verify its checksum.
 
     Raises DamagedFileError if the file is damaged, InputError if it cannot be read or has another format, and
     ResourceError if it is larger than the memory of this machine.
     """
-    try:
-        _refuse_larger_than_memory(path)
-        _verify_checksum(path)
-        with safe_open(path, framework="pt") as stream:
-            metadata = stream.metadata() or {}
-            _check_format(path, metadata)
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-            record = json.loads(metadata["record"])
-            if not isinstance(record, dict):
-                raise DamagedFileError(path, "its record is no JSON object")
-            return TensorFile(tensors, record, metadata.get("vocabulary"), metadata["checksum"])
-    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise DamagedFileError(path, str(error)) from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with _opened(path, verified=True) as (stream, metadata):
+        record = json.loads(metadata["record"])
+        if not isinstance(record, dict):
+            raise DamagedFileError(path, "its record is no JSON object")
+        tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+        return TensorFile(tensors, record, metadata.get("vocabulary"), metadata["checksum"])
 
 
 def stored_shapes(path: Path) -> dict[str, list[int]]:
     """Return names and shapes by the header alone, so that a model can be refused before memory is taken for it."""
+    with _opened(path) as (stream, _):
+        return {name: stream.get_slice(name).get_shape() for name in stream.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def _opened(path: Path, verified: bool = False) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Open a file, and verify its checksum if asked; provide the stream and the metadata of its header."""
     try:
         _refuse_larger_than_memory(path)
+        if verified:
+            _verify_checksum(path)
         with safe_open(path, framework="pt") as stream:
-            _check_format(path, stream.metadata() or {})
-            return {name: stream.get_slice(name).get_shape() for name in stream.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+            metadata = stream.metadata() or {}
+            _check_format(path, metadata)
+            yield stream, metadata
+    except InputError:
+        raise
+    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise DamagedFileError(path, str(error)) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-
-
-def stored_vocabulary(path: Path) -> str | None:
-    """Return the checksum of the vocabulary by the header alone; None if there is no checksum or no header."""
-    return stored_metadata(path).get("vocabulary")
 
 
 def stored_metadata(path: Path) -> dict[str, str]:

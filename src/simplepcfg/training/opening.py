@@ -8,7 +8,7 @@ import torch
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.files import Record, remove_leftovers, write_json
+from simplepcfg.files import Record, crc32_of_file, remove_leftovers, write_json
 from simplepcfg.runs.checkpoint import Checkpoint
 from simplepcfg.runs.checkpoint_shards import remove_old_shards, stored_shards
 from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
@@ -16,9 +16,9 @@ from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus, absolute_paths
 from simplepcfg.runs.failures import DISK_FULL
-from simplepcfg.runs.metrics import check_length, is_intact
+from simplepcfg.runs.metrics import check_length
 from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
-from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary, write_tensor_file
+from simplepcfg.runs.tensor_files import read_tensor_file, stored_metadata, write_tensor_file
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.teachers import check_teachers, teacher_folders
 
@@ -91,7 +91,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 def own_vocabulary(folder: RunFolder) -> Vocabulary:
     """Return the folder's vocabulary, checked first: text encoded with a damaged one would look like another text."""
     vocabulary = Vocabulary.load(folder.vocabulary)
-    folder.check_vocabulary(vocabulary, stored_vocabulary(folder.checkpoint))
+    folder.check_vocabulary(vocabulary, stored_metadata(folder.checkpoint).get("vocabulary"))
     return vocabulary
 
 
@@ -125,9 +125,8 @@ def open_folder(
                 f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
                 f"give {begun} or more, or start a new run"
             )
-        kept, checksum = checkpoint.state.metrics_bytes, checkpoint.state.metrics_crc32
-        check_length(folder.metrics, kept)
-        if not is_intact(folder.metrics, kept, checksum):
+        check_length(folder.metrics, checkpoint.state.metrics_bytes)
+        if crc32_of_file(folder.metrics, checkpoint.state.metrics_bytes) != checkpoint.state.metrics_crc32:
             reporter.note(f"{folder.metrics}: is not what the run wrote, by its checksum; training goes on without it")
         return checkpoint
     save_config(config, folder.config)
@@ -155,7 +154,7 @@ def model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
     if best is None:
         return False
     try:
-        model = read_checked_tensor_file(folder.model)
+        model = read_tensor_file(folder.model)
     except InputError:
         return True
     return not (

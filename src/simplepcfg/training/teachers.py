@@ -19,7 +19,7 @@ from simplepcfg.runs.checksums import DamagedFileError
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus
 from simplepcfg.runs.run_folder import LoadedRun, RunFolder, load_run, runs_inside
-from simplepcfg.runs.tensor_files import read_checked_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import read_tensor_file, write_tensor_file
 
 # Sentences that are computed together. A block's batches depend on nothing else, so that a computation that was
 # interrupted and goes on gives the same numbers.
@@ -79,7 +79,7 @@ class TeacherMarginals:
 
         Raises DamagedFileError if its checksum does not match, InputError if it is of another text or other teachers.
         """
-        tensors, record, *_ = read_checked_tensor_file(path)
+        tensors, record, *_ = read_tensor_file(path)
         stored = cls(lengths)
         expected = {name: (tensor.dtype, tensor.shape) for name, tensor in stored.state().items()}
         if {key: value for key, value in record.items() if key != "done"} != identity:

@@ -13,7 +13,7 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.controls.ngram import Level, NgramModel, check_levels
 from simplepcfg.runs.checksums import DamagedFileError
-from simplepcfg.runs.tensor_files import is_kind_of_file, read_checked_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import is_kind_of_file, read_tensor_file, write_tensor_file
 
 NGRAM = "ngram"
 _NAMES = ("keys", "log_probabilities", "log_backoffs")  # the longest n-grams have no back-offs
@@ -51,7 +51,7 @@ def load_ngram(path: str | PathLike[str], *, closed_vocabulary: bool = False) ->
     place = Path(path)
     if place.is_file() and not is_ngram_file(place):
         raise InputError(f"{path}: is no n-gram model of simplepcfg; make one by simplepcfg baseline ngram")
-    file = read_checked_tensor_file(place)
+    file = read_tensor_file(place)
     try:
         levels = []
         for length in range(1, file.record["order"] + 1):
