@@ -62,7 +62,8 @@ def _binary_form(grammar: SyntheticGrammar) -> BinaryForm:
     spread = torch.zeros(len(binary), symbols, dtype=torch.float64)
     for index, (parent, _, _, probability) in enumerate(binary):
         spread[index] = probability * closure[:, parent]
-    word_ids = {word: index for index, word in enumerate(grammar.vocabulary)}
+    vocabulary = sorted({word for entry in grammar.lexicon.values() for word in entry})
+    word_ids = {word: index for index, word in enumerate(vocabulary)}
     emissions = torch.zeros(len(word_ids) + 1, symbols, dtype=torch.float64)
     for tag, entry in grammar.lexicon.items():
         for word, probability in entry.items():

@@ -9,94 +9,47 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, islice
-from types import MappingProxyType
 
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
+# A symbol, and what it is written as: weights and children, the alternatives after `|` or on a further line.
 SENTENCE_RULES = """
-    S    34  NP/sg VP/past
-    S    24  NP/pl VP/past
-    S    12  NP/sg VP/sg
-    S    10  NP/pl VP/pl
-    S     6  PP S
-    S     5  RB/open S
-    S     5  SBAR/when S
-    S     4  S CC S
-    SBAR/when   1  IN/when S
-    SBAR/that   1  IN/that S
-    SBAR/who-sg 4  WP VP/past
-    SBAR/who-sg 2  WP VP/sg
-    SBAR/who-sg 3  WP S/gap
-    SBAR/who-pl 4  WP VP/past
-    SBAR/who-pl 2  WP VP/pl
-    SBAR/who-pl 3  WP S/gap
-    S/gap  5  NP/sg VBD/object
-    S/gap  4  NP/pl VBD/object
-    PP     1  IN NP/place
-    PP/to  1  TO NP/obj
-    ADJP   3  JJ
-    ADJP   2  RB/degree JJ
+    S            34 NP/sg VP/past | 24 NP/pl VP/past | 12 NP/sg VP/sg | 10 NP/pl VP/pl
+    S            6 PP S | 5 RB/open S | 5 SBAR/when S | 4 S CC S
+    SBAR/when    1 IN/when S
+    SBAR/that    1 IN/that S
+    SBAR/who-sg  4 WP VP/past | 2 WP VP/sg | 3 WP S/gap
+    SBAR/who-pl  4 WP VP/past | 2 WP VP/pl | 3 WP S/gap
+    S/gap        5 NP/sg VBD/object | 4 NP/pl VBD/object
+    PP           1 IN NP/place
+    PP/to        1 TO NP/obj
+    ADJP         3 JJ | 2 RB/degree JJ
 """
-
 NOUN_PHRASE_RULES = """
-    NP/sg   50  DT NBAR/sg
-    NP/sg   20  NP/full-sg PP
-    NP/sg   10  NP/full-sg SBAR/who-sg
-    NP/sg   10  NNP
-    NP/sg   14  PRP/sg
-    NP/pl   36  DT NBAR/pl
-    NP/pl   16  NBAR/pl
-    NP/pl   20  NP/full-pl PP
-    NP/pl   10  NP/full-pl SBAR/who-pl
-    NP/pl   10  NP/part CC NP/part
-    NP/pl   12  PRP/pl
-    NP/obj  30  DT NBAR/sg
-    NP/obj  20  DT NBAR/pl
-    NP/obj   9  NBAR/pl
-    NP/obj   7  NP/full-sg PP
-    NP/obj   5  NP/full-pl PP
-    NP/obj   4  NP/full-sg SBAR/who-sg
-    NP/obj   3  NP/full-pl SBAR/who-pl
-    NP/obj   4  NP/part CC NP/part
-    NP/obj   9  NNP
-    NP/obj   9  PRP/obj
-    NP/part 40  DT NBAR/sg
-    NP/part 30  DT NBAR/pl
-    NP/part 15  NBAR/pl
-    NP/part 15  NNP
-    NP/full-sg 1  DT NBAR/sg
-    NP/full-pl 3  DT NBAR/pl
-    NP/full-pl 1  NBAR/pl
-    NP/place 80  DT NBAR/place
-    NP/place 20  NP/place PP
-    NBAR/sg 70  NN
-    NBAR/sg 30  JJ NBAR/sg
-    NBAR/pl 70  NNS
-    NBAR/pl 30  JJ NBAR/pl
-    NBAR/place 80  NN/place
-    NBAR/place 20  JJ/place NBAR/place
+    NP/sg       50 DT NBAR/sg | 20 NP/full-sg PP | 10 NP/full-sg SBAR/who-sg | 10 NNP | 14 PRP/sg
+    NP/pl       36 DT NBAR/pl | 16 NBAR/pl | 20 NP/full-pl PP | 10 NP/full-pl SBAR/who-pl
+    NP/pl       10 NP/part CC NP/part | 12 PRP/pl
+    NP/obj      30 DT NBAR/sg | 20 DT NBAR/pl | 9 NBAR/pl | 7 NP/full-sg PP | 5 NP/full-pl PP
+    NP/obj      4 NP/full-sg SBAR/who-sg | 3 NP/full-pl SBAR/who-pl | 4 NP/part CC NP/part | 9 NNP | 9 PRP/obj
+    NP/part     40 DT NBAR/sg | 30 DT NBAR/pl | 15 NBAR/pl | 15 NNP
+    NP/full-sg  1 DT NBAR/sg
+    NP/full-pl  3 DT NBAR/pl | 1 NBAR/pl
+    NP/place    80 DT NBAR/place | 20 NP/place PP
+    NBAR/sg     70 NN | 30 JJ NBAR/sg
+    NBAR/pl     70 NNS | 30 JJ NBAR/pl
+    NBAR/place  80 NN/place | 20 JJ/place NBAR/place
 """
-
 # Only these verb phrases agree with their subject; the past tense does not show number.
 AGREEING_VERB_PHRASE_RULES = """
-    VP/sg  40  VBZ/have VP/have
-    VP/sg  40  VBZ/be ADJP
-    VP/sg  20  VBZ/be PP
-    VP/pl  40  VBP/have VP/have
-    VP/pl  40  VBP/be ADJP
-    VP/pl  20  VBP/be PP
+    VP/sg  40 VBZ/have VP/have | 40 VBZ/be ADJP | 20 VBZ/be PP
+    VP/pl  40 VBP/have VP/have | 40 VBP/be ADJP | 20 VBP/be PP
 """
 # Copied for the past tense and the participle: {form} is the verb phrase's feature, {V} its verb tag.
 VERB_PHRASE_RULES = """
-    VP/{form} 22  {V}/alone
-    VP/{form} 42  {V}/object NP/obj
-    VP/{form}  6  VP/give-{form} PP/to
-    VP/{form}  8  {V}/clause SBAR/that
-    VP/{form} 13  VP/{form} PP
-    VP/{form}  9  VP/{form} RB
-    VP/{form}  4  VP/{form} CC VP/{form}
-    VP/give-{form} 1  {V}/give NP/obj
+    VP/{form}       22 {V}/alone | 42 {V}/object NP/obj | 6 VP/give-{form} PP/to | 8 {V}/clause SBAR/that
+    VP/{form}       13 VP/{form} PP | 9 VP/{form} RB | 4 VP/{form} CC VP/{form}
+    VP/give-{form}  1 {V}/give NP/obj
 """
 # The words of each preterminal, most frequent first.
 LEXICON = {
@@ -178,13 +131,8 @@ class SyntheticGrammar:
     """A PCFG: productions by parent, and for each preterminal the probabilities of its words."""
 
     start: str
-    rules: Mapping[str, tuple[Rule, ...]]
+    rules: Mapping[str, Sequence[Rule]]
     lexicon: Mapping[str, Mapping[str, float]]
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Return every word that the grammar can generate, sorted."""
-        return tuple(sorted({word for entry in self.lexicon.values() for word in entry}))
 
 
 def gold_label(symbol: str) -> str:
@@ -194,40 +142,35 @@ def gold_label(symbol: str) -> str:
 
 @cache
 def the_grammar() -> SyntheticGrammar:
-    """Return the grammar of the built-in treebank; always the same frozen object."""
+    """Return the grammar of the built-in treebank; always the same object."""
     table = SENTENCE_RULES + NOUN_PHRASE_RULES + AGREEING_VERB_PHRASE_RULES
     for form, tag in (("past", "VBD"), ("have", "VBN")):
         table += VERB_PHRASE_RULES.format(form=form, V=tag)
-    return SyntheticGrammar("S", _normalised_rules(table), MappingProxyType(_lexicon()))
-
-
-def _normalised_rules(table: str) -> Mapping[str, tuple[Rule, ...]]:
-    """Read lines of `parent weight children`; the weights of one parent are made to sum to one."""
-    weighted: dict[str, list[tuple[float, tuple[str, ...]]]] = {}
-    for line in table.split("\n"):
-        if line.strip():
-            parent, weight, *children = line.split()
-            weighted.setdefault(parent, []).append((float(weight), tuple(children)))
-    rules = {}
-    for parent, entries in weighted.items():
-        total = sum(weight for weight, _ in entries)
-        rules[parent] = tuple(Rule(parent, children, weight / total) for weight, children in entries)
-    return MappingProxyType(rules)
-
-
-def _lexicon() -> dict[str, Mapping[str, float]]:
-    lexicon = {tag: _zipf(words.split()) for tag, words in LEXICON.items()}
-    lexicon["NNS"] = _zipf([_plural(noun) for noun in LEXICON["NN"].split()])
+    lexicon = {tag: _zipf(words) for tag, words in LEXICON.items()}
+    lexicon["NNS"] = _zipf(" ".join(map(_plural, LEXICON["NN"].split())))
     for frame, verbs in VERBS.items():
-        lexicon[f"VBD/{frame}"] = lexicon[f"VBN/{frame}"] = _zipf(verbs.split())
-    return lexicon
+        lexicon[f"VBD/{frame}"] = lexicon[f"VBN/{frame}"] = _zipf(verbs)
+    return SyntheticGrammar("S", _normalised_rules(table), lexicon)
 
 
-def _zipf(words: Sequence[str]) -> Mapping[str, float]:
+def _normalised_rules(table: str) -> dict[str, list[Rule]]:
+    """Read a table of rules; the weights of one parent are made to sum to one."""
+    weighted: dict[str, list[list[str]]] = {}
+    for line in filter(str.strip, table.split("\n")):
+        parent, alternatives = line.split(maxsplit=1)
+        weighted.setdefault(parent, []).extend(alternative.split() for alternative in alternatives.split("|"))
+    rules = {}
+    for parent, productions in weighted.items():
+        total = sum(float(weight) for weight, *_ in productions)
+        rules[parent] = [Rule(parent, tuple(children), float(weight) / total) for weight, *children in productions]
+    return rules
+
+
+def _zipf(words: str) -> dict[str, float]:
     """Return probabilities that fall with the rank as in Zipf's and Mandelbrot's law, flattened at the top."""
-    weights = [1 / (rank + 5) for rank in range(len(words))]
-    total = sum(weights)
-    return MappingProxyType({word: weight / total for word, weight in zip(words, weights, strict=True)})
+    weights = {word: 1 / (rank + 5) for rank, word in enumerate(words.split())}
+    total = sum(weights.values())
+    return {word: weight / total for word, weight in weights.items()}
 
 
 def _plural(noun: str) -> str:
