@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from counted_words import vocabulary_of
 from simplepcfg.data import preparation
 from simplepcfg.data.conventions import Conventions
 from simplepcfg.data.preparation import AS_PREPARED, Job, prepare
@@ -60,7 +61,7 @@ def test_what_is_prepared_is_not_prepared_again(treebank: Path, tmp_path: Path) 
     for tree in read_trees(out / "train.trees"):
         assert again.prepare_tree(tree) == tree
     size = described["data"]["vocabulary_size"]
-    assert Vocabulary.load(out / "vocabulary.txt") == Vocabulary.from_sentences(sentences, size)
+    assert Vocabulary.load(out / "vocabulary.txt") == vocabulary_of(sentences, size)
     prepare(job(out), tmp_path / "twice")  # and preparation itself changes nothing the second time
     for name in ("train.trees", "valid.trees", "test.trees"):
         assert (tmp_path / "twice" / name).read_bytes() == (out / name).read_bytes()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counted_words import vocabulary_of
 from simplepcfg.data.brackets import parse_tree
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
@@ -16,19 +17,19 @@ SENTENCES = [["b", "b", "b", "a", "a", "c", "c", "d", "<eos>"], ["<unk>", "<unk>
 
 
 def test_by_frequency_then_alphabet() -> None:
-    vocabulary = Vocabulary.from_sentences(SENTENCES)
+    vocabulary = vocabulary_of(SENTENCES)
     assert vocabulary.words == ("<pad>", "<unk>", "<eos>", "b", "a", "c", "d")
-    assert Vocabulary.from_sentences(reversed(SENTENCES)) == vocabulary
+    assert vocabulary_of(reversed(SENTENCES)) == vocabulary
 
 
 def test_size_counts_words_only_and_eos_stays() -> None:
-    assert Vocabulary.from_sentences(SENTENCES, size=2).words == ("<pad>", "<unk>", "<eos>", "b", "a")
-    assert Vocabulary.from_sentences(SENTENCES, min_count=3).words == ("<pad>", "<unk>", "<eos>", "b")
+    assert vocabulary_of(SENTENCES, size=2).words == ("<pad>", "<unk>", "<eos>", "b", "a")
+    assert vocabulary_of(SENTENCES, min_count=3).words == ("<pad>", "<unk>", "<eos>", "b")
     assert Vocabulary.from_counts({"x": 1}, size=5).words == ("<pad>", "<unk>", "x")
 
 
 def test_encode() -> None:
-    vocabulary = Vocabulary.from_sentences(SENTENCES, size=1)
+    vocabulary = vocabulary_of(SENTENCES, size=1)
     assert vocabulary.encode(["b", "d", "<unk>", "<eos>", "<pad>"]) == [3, 1, 1, 2, 1]
     assert vocabulary.decode([3, 1, 2]) == ["b", "<unk>", "<eos>"]
     assert "b" in vocabulary
@@ -111,7 +112,7 @@ def test_every_word_that_reading_gives_is_saved_and_loaded(words: list[str], low
         for sentence in (tree.words, " ".join(words).split()):
             tokens = preprocessing.apply(sentence).tokens
             assert [token.split() for token in tokens] == [[token] for token in tokens]
-            vocabulary = Vocabulary.from_sentences([tokens])
+            vocabulary = vocabulary_of([tokens])
             vocabulary.save(Path(folder) / "vocabulary.txt")
             assert Vocabulary.load(Path(folder) / "vocabulary.txt") == vocabulary
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counted_words import vocabulary_of
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
@@ -69,7 +70,7 @@ class Naive:
 
 def trained(name: str, order: int, **options: int) -> tuple[NgramModel, Text]:
     text = TEXTS[name]
-    return train_ngram(text, Vocabulary.from_sentences(text, **options), Preprocessing(), order), text
+    return train_ngram(text, vocabulary_of(text, **options), Preprocessing(), order), text
 
 
 def word_by_word(model: NgramModel, tokens: list[str]) -> float:
@@ -134,7 +135,7 @@ def test_records_add_up_to_the_score() -> None:
 
 def test_a_run_with_eos_has_the_same_end(tmp_path: Path) -> None:
     text = [[*tokens] for tokens in TEXTS["small"]]
-    model = train_ngram(text, Vocabulary.from_sentences(text), Preprocessing(eos=True), 2)
+    model = train_ngram(text, vocabulary_of(text), Preprocessing(eos=True), 2)
     assert [record.word for record in model.surprisal([["a"]])[0]] == ["a", "<end>"]
 
 
@@ -228,7 +229,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["", "</s>", "a b", "a\tb", "a\nb", "\xa0", "\u2028", "#"])
 def test_odd_words(tmp_path: Path, word: str) -> None:
     text = [["a", word], [word, "a", word], [word]]
-    model = train_ngram(text, Vocabulary.from_sentences(text), Preprocessing(punctuation="keep"), 3)
+    model = train_ngram(text, vocabulary_of(text), Preprocessing(punctuation="keep"), 3)
     save_ngram(model, tmp_path / "model.safetensors")
     assert_same(load_ngram(tmp_path / "model.safetensors"), model)
 

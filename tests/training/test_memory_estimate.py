@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from counted_words import vocabulary_of
 from simplepcfg.data.encoded_text import EncodedText
-from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
 from simplepcfg.runs.corpus import Corpus
@@ -110,7 +110,7 @@ def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) ->
     config = make_config("model.nonterminals=32768", "model.preterminals=65536", "training.batch_size=16")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for valid, charts in (([[2] * 10], 6 * 32768 * 100), ([[2] * 40] * 3000, None)):
-        corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of(valid), Vocabulary.from_sentences([["a"]]))
+        corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of(valid), vocabulary_of([["a"]]))
         parts = estimate(config.model, len(corpus.vocabulary), 16, 20, "cuda", "bf16")
         rules = 4 * 2 * 32768 * (32768 + 65536)
         step = sum(part.size for part in parts) - parts[0].size
@@ -129,7 +129,7 @@ def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) ->
 
 def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> None:
     config = make_config("model.nonterminals=4096", "model.preterminals=8192")
-    corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), Vocabulary.from_sentences([["a"]]))
+    corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), vocabulary_of([["a"]]))
     needs = []
     for free in (10**12, None):
         monkeypatch.setattr(memory_estimate, "available_memory", lambda device, free=free: free)
@@ -147,7 +147,7 @@ def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> N
 
 
 def test_processes_share_a_batch_and_a_machine(make_config, monkeypatch) -> None:
-    corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), Vocabulary.from_sentences([["a"]]))
+    corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), vocabulary_of([["a"]]))
     monkeypatch.setattr(memory_estimate, "available_memory", lambda device: 2**33)
     alone = memory_estimate.require_memory(make_config(), corpus, torch.device("cpu"))
     two = memory_estimate.require_memory(make_config(), corpus, torch.device("cpu"), (2, 1), here=2)

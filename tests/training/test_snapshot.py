@@ -11,7 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from simplepcfg.data.vocabulary import Vocabulary
+from counted_words import vocabulary_of
 from simplepcfg.errors import InputError
 from simplepcfg.models import build_model
 from simplepcfg.runs.config.files import load_config
@@ -49,7 +49,7 @@ def test_every_kind_of_grammar(config: str) -> None:
     sizes = ["model.nonterminals=4", "model.preterminals=8", "model.embedding=8"]
     if config in ("rank-pcfg-4096", "tn-pcfg-500"):
         sizes.append("model.rank=4")
-    vocabulary = Vocabulary.from_sentences([WORDS], None, 1)
+    vocabulary = vocabulary_of([WORDS], None, 1)
     torch.manual_seed(0)
     model = build_model(load_config(config, sizes, environment={}).model, len(vocabulary)).train()
     sentences = [vocabulary.encode(WORDS[:n]) for n in (2, 5, 8, 7)]
@@ -67,7 +67,7 @@ def test_every_kind_of_grammar(config: str) -> None:
 
 
 def test_a_hidden_markov_model_has_nothing_to_show() -> None:
-    vocabulary = Vocabulary.from_sentences([WORDS], None, 1)
+    vocabulary = vocabulary_of([WORDS], None, 1)
     config = load_config("hmm-4096", ["model.states=4", "model.embedding=8"], environment={})
     model = build_model(config.model, len(vocabulary))
     assert SnapshotTaker([vocabulary.encode(WORDS)], vocabulary).take(model, torch.device("cpu")) is None

@@ -86,14 +86,10 @@ def evaluation_batches(lengths: Sequence[int], max_cells: int = 100_000, batch_s
 def collate(sentences: Sequence[Sequence[int]], indices: Sequence[int]) -> Batch:
     """Return the word ids of the chosen sentences as one padded batch on the CPU, [len(indices), longest]."""
     if isinstance(sentences, EncodedText):
-        part = sentences.select(indices)
-        return Batch(torch.from_numpy(part.padded(PAD_ID)), torch.from_numpy(part.lengths), list(indices))
-    chosen = [sentences[index] for index in indices]
-    lengths = torch.tensor([len(sentence) for sentence in chosen], dtype=torch.int64)
-    width = max((len(sentence) for sentence in chosen), default=0)
-    padded = [[*sentence, *[PAD_ID] * (width - len(sentence))] for sentence in chosen]
-    words = torch.tensor(padded, dtype=torch.int64).reshape(len(chosen), width)
-    return Batch(words, lengths, list(indices))
+        text = sentences.select(indices)
+    else:
+        text = EncodedText.of(sentences[index] for index in indices)
+    return Batch(torch.from_numpy(text.padded(PAD_ID)), torch.from_numpy(text.lengths), list(indices))
 
 
 def _checked_lengths(lengths: Sequence[int] | torch.Tensor) -> torch.Tensor:

@@ -1,15 +1,16 @@
 """Preprocessed tokens of text as a stream: from files of sentences or trees, or from sentences in memory."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from os import PathLike, fspath
+from typing import cast
 
 from simplepcfg.data.inputs import expanded
 from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, with_word_tags
 from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.separators import separator_places
-from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.trees import SpanTree, as_tree
 from simplepcfg.errors import InputError
 
 # A sentence in memory: a string to be split at white space, a list of words, or a tree (nltk's too).
@@ -48,7 +49,7 @@ def _sentences(
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
     """Yield the words of each sentence, and the tags of trees."""
     if not isinstance(source, str | PathLike | TextFiles):
-        yield from _in_memory(source, preprocessing)
+        yield from words_and_tags(source, preprocessing.split)
         return
     for path in expanded(source if isinstance(source, TextFiles) else [fspath(source)]):
         if sniff(path) == "trees":
@@ -65,30 +66,38 @@ def _sentences(
         yield from ((words, None) for words in chain(first, sentences))
 
 
-def _in_memory(
-    source: Iterable[Item], preprocessing: Preprocessing
+def words_and_tags(
+    items: Iterable[Iterable[object] | SpanTree], split: Callable[[str], list[str]]
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
-    """Yield sentences one by one; from the first tree on all are held, to judge tags together."""
-    given = (SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source)
-    held: list[tuple[int, Item]] = []
-    numbered = enumerate(given)
-    for number, item in numbered:
-        if isinstance(item, SpanTree):
-            held = [(number, item), *numbered]
+    """Yield the words of sentences in memory and, of trees, the tags that tell their punctuation.
+
+    Strings are split by `split`. From the first tree on all sentences are held, since tags are judged together.
+    """
+    held: list[list[str] | SpanTree] = []
+    for number, item in enumerate(items):
+        tree = as_tree(item)
+        if tree is not None:
+            held.append(tree)
+            continue
+        words = split(item) if isinstance(item, str) else checked_words(cast(Iterable[object], item), number)
+        if held:
+            held.append(words)
         else:
-            yield _words(item, number, preprocessing), None
-    trees = iter(with_word_tags([item for _, item in held if isinstance(item, SpanTree)]))
-    for number, item in held:
+            yield words, None
+    trees = iter(with_word_tags([item for item in held if isinstance(item, SpanTree)]))
+    for item in held:
         if isinstance(item, SpanTree):
             tree = next(trees)
             yield tree.words, tree.tags
         else:
-            yield _words(item, number, preprocessing), None
+            yield item, None
 
 
-def _words(item: str | Sequence[str], number: int, preprocessing: Preprocessing) -> list[str]:
-    words = preprocessing.split(item) if isinstance(item, str) else list(item)
-    for word in words:
+def checked_words(sentence: Iterable[object], number: int) -> list[str]:
+    """Return the words of the sentence with this number as a list; InputError for one that is no string."""
+    words = []
+    for word in sentence:
         if not isinstance(word, str):
             raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
+        words.append(word)
     return words

@@ -134,6 +134,13 @@ class SpanTree:
         return " ".join(parts)
 
 
+def as_tree(item: object) -> SpanTree | None:
+    """Return a tree of either type as spans; None for anything else."""
+    if isinstance(item, SpanTree):
+        return item
+    return SpanTree.from_nltk(item) if hasattr(item, "label") else None
+
+
 def check_nested(spans: Sequence[tuple[int, int]], n: int) -> None:
     """Raise InputError if spans (sorted parents first) cross each other or leave the sentence of n words."""
     open_ends = [n]

@@ -64,16 +64,6 @@ class Vocabulary:
         return cls([PAD, UNK, *ending, *words])
 
     @classmethod
-    def from_sentences(
-        cls, sentences: Iterable[Iterable[str]], size: int | None = None, min_count: int = 1
-    ) -> Vocabulary:
-        """Count the tokens of prepared sentences and return the vocabulary as `from_counts` does."""
-        counts: Counter[str] = Counter()
-        for sentence in sentences:
-            counts.update(sentence)
-        return cls.from_counts(counts, size, min_count)
-
-    @classmethod
     def with_endings(
         cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1, lowercase: bool = False
     ) -> Vocabulary:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.readers import read_trees
-from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.trees import SpanTree, as_tree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
@@ -18,7 +18,6 @@ from simplepcfg.inference.marginals import span_marginals
 from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import (
     Sentence,
-    as_tree,
     listed,
     nltk_trees,
     original_tree,

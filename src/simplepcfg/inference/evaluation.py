@@ -9,7 +9,7 @@ from os import PathLike, fspath
 
 from simplepcfg.data.readers import has_dependencies, read_dependencies, read_sentences, read_trees, sniff
 from simplepcfg.data.spelling import spelling_log_probability
-from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.trees import SpanTree, as_tree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.dependency_treebank import DependencyTreebank
@@ -22,7 +22,7 @@ from simplepcfg.inference.labelled_trees import most_probable_trees, viterbi_tre
 from simplepcfg.inference.marginals import Words, with_separators
 from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans
 from simplepcfg.inference.scoring import log_probabilities
-from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
+from simplepcfg.inference.sentences import Sentence, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.controls.ngram import NgramModel
 

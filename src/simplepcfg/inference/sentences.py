@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Union
 
-from simplepcfg.data.preprocessing import Prepared, Preprocessing, with_word_tags
+from simplepcfg.data.preprocessing import Prepared, Preprocessing
+from simplepcfg.data.tokens import checked_words, words_and_tags
 from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
 from simplepcfg.errors import InputError
 
@@ -19,21 +20,11 @@ Sentence = Union[str, Sequence[str], SpanTree, "Tree"]
 def split_sentences(
     sentences: Iterable[Sentence], preprocessing: Preprocessing | None = None
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
-    """Yield the words of each sentence and, where it is a tree, the tags that tell its punctuation.
+    """Return the words of each sentence and, where it is a tree, the tags that tell its punctuation.
 
     Strings are split as `preprocessing` says, without it at white space.
     """
-    split = str.split if preprocessing is None else preprocessing.split
-    items = [sentence if (tree := as_tree(sentence)) is None else tree for sentence in listed(sentences)]
-    trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
-    for number, item in enumerate(items):
-        if isinstance(item, str):
-            yield split(item), None
-        elif isinstance(item, SpanTree):
-            tree = next(trees)
-            yield tree.words, tree.tags
-        else:
-            yield _checked(item, number), None
+    return words_and_tags(listed(sentences), str.split if preprocessing is None else preprocessing.split)
 
 
 def shortened(words: Sequence[str], most: int = 40) -> str:
@@ -64,15 +55,8 @@ def region_texts(sentences: Iterable[object]) -> list[list[str]]:
             raise InputError(
                 f"sentence {number} is {str(item)[:40]!r}; give a list of its regions, such as ['The dog', 'barks.']"
             )
-        texts.append(_checked(item, number))
+        texts.append(checked_words(item, number))
     return texts
-
-
-def as_tree(item: object) -> SpanTree | None:
-    """Return a tree of either type as spans; None for anything else."""
-    if isinstance(item, SpanTree):
-        return item
-    return SpanTree.from_nltk(item) if hasattr(item, "label") else None
 
 
 def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tuple[int, int]]) -> SpanTree:
@@ -120,12 +104,3 @@ def nltk_trees(trees: Iterable[SpanTree]) -> list[Tree]:
 
     plain = [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
     return [Tree(tree.label(), list(tree)) for tree in plain]
-
-
-def _checked(sentence: Iterable[object], number: int) -> list[str]:
-    words = []
-    for word in sentence:
-        if not isinstance(word, str):
-            raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
-        words.append(word)
-    return words
