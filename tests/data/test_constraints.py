@@ -123,9 +123,8 @@ def test_what_cannot_be_is_one_line(asked: dict[str, list[list[int]]], named: st
     ],
 )
 def test_bad_constraints_are_named(line: str, named: str) -> None:
-    with pytest.raises(InputError, match=named) as caught:
-        Constraints.from_mapping(json.loads(line), "here")
-    assert str(caught.value).startswith("here: ")
+    with pytest.raises(InputError, match=named):
+        Constraints.from_mapping(json.loads(line))
 
 
 def test_stacking() -> None:

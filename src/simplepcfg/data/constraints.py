@@ -33,20 +33,19 @@ class Constraints:
     bonus: tuple[tuple[int, int, float], ...] = ()
 
     @classmethod
-    def from_mapping(cls, value: object, source: str = "") -> Constraints:
+    def from_mapping(cls, value: object) -> Constraints:
         """Return the constraints of a mapping with any of the keys "require", "forbid" and "bonus".
 
             Constraints.from_mapping({"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]})
 
-        Raises InputError, which names `source`, for another key or an entry that is no span.
+        Raises InputError for another key or an entry that is no span.
         """
-        place = f"{source}: " if source else ""
         if not isinstance(value, Mapping):
-            raise InputError(f"{place}{value!r} is no object; write constraints as {EXAMPLE}")
+            raise InputError(f"{value!r} is no object; write constraints as {EXAMPLE}")
         unknown = next((key for key in value if key not in KEYS), None)
         if unknown is not None:
-            raise InputError(f"{place}{unknown!r} is no constraint; take one of {', '.join(KEYS)}")
-        spans = {key: [_checked(key, item, place) for item in _listed(value, key, place)] for key in KEYS}
+            raise InputError(f"{unknown!r} is no constraint; take one of {', '.join(KEYS)}")
+        spans = {key: [_checked(key, item) for item in _listed(value, key)] for key in KEYS}
         return cls(
             tuple((i, j) for i, j, _ in spans["require"]),
             tuple((i, j) for i, j, _ in spans["forbid"]),
@@ -57,7 +56,7 @@ class Constraints:
         """Tell whether there is any constraint."""
         return bool(self.require or self.forbid or self.bonus)
 
-    def token_bonus(self, words: int, prepared: Prepared, source: str = "") -> Tensor | None:
+    def token_bonus(self, words: int, prepared: Prepared) -> Tensor | None:
         """Return the log-weight of each span over the tokens of a sentence of `words` words, [tokens + 1, tokens + 1].
 
         What the model does not see, such as dropped punctuation, is taken out of every span; a span that then has less
@@ -65,31 +64,30 @@ class Constraints:
         """
         if not self:
             return None
-        place = f"{source}: " if source else ""
         n = len(prepared.kept)
         table = torch.zeros(n + 1, n + 1)
         required: dict[Span, Span] = {}  # and as the user wrote them
         for span in self.require:
-            i, j = self._mapped(span, words, prepared.kept, place)
+            i, j = self._mapped(span, words, prepared.kept)
             if 2 <= j - i < n:
                 for (a, b), written in required.items():
                     if a < i < b < j or i < a < j < b:
                         pair = f"{list(written)} and {list(span)}"
-                        raise InputError(f"{place}the required spans {pair} cross; give up one of them")
+                        raise InputError(f"the required spans {pair} cross; give up one of them")
                 required[i, j] = span
                 table[:i, i + 1 : j] = -math.inf
                 table[i + 1 : j, j + 1 :] = -math.inf
         for span in self.forbid:
-            i, j = self._mapped(span, words, prepared.kept, place)
+            i, j = self._mapped(span, words, prepared.kept)
             if span[1] - span[0] == 1 or j - i == n > 1:
                 what = "one word" if span[1] - span[0] == 1 else "the whole sentence"
-                raise InputError(f"{place}forbid {list(span)} is {what}, which every tree has; leave it out")
+                raise InputError(f"forbid {list(span)} is {what}, which every tree has; leave it out")
             if (i, j) in required:
-                raise InputError(f"{place}{list(span)} is both required and forbidden; choose one")
+                raise InputError(f"{list(span)} is both required and forbidden; choose one")
             if j - i >= 2:
                 table[i, j] = -math.inf
         for start, end, value in self.bonus:
-            i, j = self._mapped((start, end), words, prepared.kept, place)
+            i, j = self._mapped((start, end), words, prepared.kept)
             if j - i >= 2:
                 table[i, j] += value
         if n < 2:
@@ -97,14 +95,14 @@ class Constraints:
         if len(prepared.tokens) > n:
             table = _with_ending(table)
         if not has_tree(table > -math.inf):
-            raise InputError(f"{place}the constraints leave no tree for this sentence; allow more spans")
+            raise InputError("the constraints leave no tree for this sentence; allow more spans")
         return table
 
-    def _mapped(self, span: Span, words: int, kept: Sequence[int], place: str) -> Span:
+    def _mapped(self, span: Span, words: int, kept: Sequence[int]) -> Span:
         """Return a span of words as a span of kept words."""
         i, j = span
         if j > words:
-            raise InputError(f"{place}span {[i, j]} ends beyond the sentence, which has {counted(words, 'word')}")
+            raise InputError(f"span {[i, j]} ends beyond the sentence, which has {counted(words, 'word')}")
         return bisect_left(kept, i), bisect_left(kept, j)
 
 
@@ -123,10 +121,12 @@ def token_bonuses(
         )
     bonuses: list[Tensor | None] = []
     for number, (item, (words, prepared)) in enumerate(zip(constraints, sentences, strict=True)):
-        source = f"sentence {number}"
-        if item is not None and not isinstance(item, Constraints):
-            item = Constraints.from_mapping(item, source)
-        bonuses.append(None if item is None else item.token_bonus(len(words), prepared, source))
+        try:
+            if item is not None and not isinstance(item, Constraints):
+                item = Constraints.from_mapping(item)
+            bonuses.append(None if item is None else item.token_bonus(len(words), prepared))
+        except InputError as error:
+            raise InputError(f"sentence {number}: {error}") from None
     return bonuses
 
 
@@ -169,25 +169,25 @@ def _with_ending(table: Tensor) -> Tensor:
     return longer
 
 
-def _listed(value: Mapping[str, object], key: str, place: str) -> Sequence[object]:
+def _listed(value: Mapping[str, object], key: str) -> Sequence[object]:
     items = value.get(key, [])
     if not isinstance(items, list | tuple):
-        raise InputError(f"{place}{key} is {items!r}; it must be a list of spans, as in {EXAMPLE}")
+        raise InputError(f"{key} is {items!r}; it must be a list of spans, as in {EXAMPLE}")
     return items
 
 
-def _checked(key: str, item: object, place: str) -> tuple[int, int, float]:
+def _checked(key: str, item: object) -> tuple[int, int, float]:
     """Return start, end and bonus of one entry; 0 where it has no bonus."""
     numbers = 3 if key == "bonus" else 2
     shape = "[start, end, bonus]" if key == "bonus" else "[start, end]"
     if not isinstance(item, list | tuple) or len(item) != numbers:
-        raise InputError(f"{place}{key} {item!r}: a span must be {shape}")
+        raise InputError(f"{key} {item!r}: a span must be {shape}")
     start, end, value = (*item, 0.0)[:3]
     if any(isinstance(post, bool) or not isinstance(post, int) for post in (start, end)):
-        raise InputError(f"{place}{key} {item!r}: start and end must be whole numbers")
+        raise InputError(f"{key} {item!r}: start and end must be whole numbers")
     if not 0 <= start < end:
-        raise InputError(f"{place}{key} {item!r}: a span needs 0 <= start < end")
+        raise InputError(f"{key} {item!r}: a span needs 0 <= start < end")
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_BONUS:
         limits = f"a number from {-MOST_BONUS:.0f} to {MOST_BONUS:.0f}"
-        raise InputError(f"{place}{key} {item!r}: the bonus must be {limits}; use forbid or require beyond it")
+        raise InputError(f"{key} {item!r}: the bonus must be {limits}; use forbid or require beyond it")
     return start, end, float(value)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, TRACES
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_space, is_punctuation, spans_over
-from simplepcfg.data.trees import SpanTree, escape_brackets
+from simplepcfg.data.trees import SpanTree, escape_brackets, remove_wrappers
 from simplepcfg.errors import InputError
 
 PENN = "penn"  # in a list of tags: the 36 word tags
@@ -25,8 +25,6 @@ _TRACE_WORD = re.compile(r"\*(?:T\d*|ICH|RNR|EXP|PPA|PRO|pro|OP)\*(?:-\S+)?")
 _FEATURES = "##"  # SPMRL writes (NC##number=s|gender=f## word)
 SPACES, FOREIGN, KEPT_WORDS = "white space inside words, now _", "words with other tags", "words"
 WRAPPERS = "wrappers without label"
-
-Spans = list[tuple[int, int, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +46,6 @@ class Conventions:
     def __post_init__(self) -> None:
         if self.punctuation == "tags" and bool(self.keep_tags) == bool(self.drop_tags):
             raise InputError("tags tell words from punctuation by a list that stays or a list that goes; give one")
-
-    def as_table(self) -> dict[str, object]:
-        """Return the switches as a table for a TOML file."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @cached_property
     def words_only(self) -> Preprocessing:
@@ -100,7 +94,9 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
     spans = spans_over(kept, tree.spans)
     reasons[EMPTY_CONSTITUENTS] += len(tree.spans) - len(spans)
     words = prepare_words([tree.words[index] for index in kept], conventions, losses)
-    return SpanTree(tuple(words), tuple(tags), tuple(_labelled(spans, len(kept), reasons)))
+    if wrappers := remove_wrappers(spans, len(kept)):
+        reasons[WRAPPERS] += wrappers
+    return SpanTree(tuple(words), tuple(tags), tuple((i, j, plain_label(label)) for i, j, label in spans))
 
 
 def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
@@ -129,11 +125,3 @@ def plain_label(label: str) -> str:
         return label
     cut = [place for sign in "-=" if (place := label.find(sign, 1)) > 0]
     return label[: min(cut)] if cut else label
-
-
-def _labelled(spans: Spans, n: int, reasons: Counter[str]) -> Spans:
-    """Return the tree with plain labels and without an unlabelled wrapper."""
-    while spans and spans[0][2] == "" and (n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))):
-        del spans[0]
-        reasons[WRAPPERS] += 1
-    return [(i, j, plain_label(label)) for i, j, label in spans]

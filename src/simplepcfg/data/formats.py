@@ -32,17 +32,13 @@ OFFICE = Format("an office document, such as Word's .doc", _PLAIN)
 PDF = Format("PDF", _PLAIN)
 COMPRESSED = Format("compressed, but not by gzip", "decompress it, or compress it by gzip and name it .gz")
 # Gzip is missing here: the reader, which knows the name, refuses a file of it that is not named .gz.
-_BEGINNINGS = (
-    (b"PK\x03\x04", ZIP),
-    (b"PK\x05\x06", ZIP),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OFFICE),
-    (b"%PDF-", PDF),
-    (b"{\\rtf", RTF),
-    (b"BZh", COMPRESSED),
-    (b"\xfd7zXZ\x00", COMPRESSED),
-    (b"\x28\xb5\x2f\xfd", COMPRESSED),
-    (b"7z\xbc\xaf\x27\x1c", COMPRESSED),
-)
+_BEGINNINGS = {
+    ZIP: (b"PK\x03\x04", b"PK\x05\x06"),
+    OFFICE: (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",),
+    PDF: (b"%PDF-",),
+    RTF: (b"{\\rtf",),
+    COMPRESSED: (b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c"),
+}
 # A word of CoNLL-U (and CoNLL-X) is a line of ten columns: the first is a number, a range or 8.1, and the seventh, the
 # head, a number or _. A line of text or of a table with ten columns that has something else there is no such word.
 _CONLLU_WORD = re.compile(r"\d+(?:[-.]\d+)?(?:\t[^\t]*){5}\t(?:\d+|_)(?:\t[^\t]*){3}")
@@ -57,7 +53,7 @@ _JSON_START = re.compile(r'\{\s*"[^"]*"\s*:|\[\s*(?:\{\s*"|\[\s*")')
 
 def recognise_bytes(start: bytes) -> Format | None:
     """Return the format of a file that is no text by its first bytes; None for text."""
-    return next((format_ for beginning, format_ in _BEGINNINGS if start.startswith(beginning)), None)
+    return next((format_ for format_, beginnings in _BEGINNINGS.items() if start.startswith(beginnings)), None)
 
 
 def recognise_lines(lines: Sequence[str]) -> Format | None:

@@ -94,8 +94,7 @@ def expanded(paths: Iterable[str]) -> list[str]:
     files: list[str] = []
     for path in paths:
         if path != STDIN and os.path.isdir(path):
-            below = (file for file in Path(path).rglob("*") if file.is_file())
-            inside = sorted(str(file) for file in below if not _is_hidden(file.relative_to(path)))
+            inside = sorted(map(str, files_below(Path(path))))
             if not inside:
                 raise InputError(f"{path}: a folder without files; give one with text")
             files += inside
@@ -107,6 +106,13 @@ def expanded(paths: Iterable[str]) -> list[str]:
         else:
             files.append(path)
     return files
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder and in those below it that are not hidden; a pipe would be waited for."""
+    for path in folder.rglob("*"):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
 
 
 def word_offsets(text: str, words: Iterable[str]) -> tuple[Offsets, int]:
@@ -154,10 +160,6 @@ class _Text:
         end = first_line if whole_line else end
         self._text, self._start = self._text[end:], self._start + end
         return absolute
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def _total_size(files: Iterable[str]) -> int | None:

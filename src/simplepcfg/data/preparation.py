@@ -106,14 +106,15 @@ def _write_splits(job: Job, folder: Path, counts: Counter[str]) -> tuple[dict[st
     files = len(job.source.files)
     with ExitStack() as stack:
         advance = stack.enter_context(stage(f"preparing {counted(files, 'file')}", files if files > 1 else None))
-        writers: dict[str, _Writer] = {}
+        outputs: dict[str, list[IO[str]]] = {}
         for named, path in job.source.files:
             touched = set()
             for words, brackets in _sentences(job, path, losses):
-                split = named or _draw(generator, job.shares)
-                if split not in writers:
+                split = named or (generator.choices(SPLITS, job.shares)[0] if job.shares else TRAIN)
+                if split not in splits:
                     splits[split] = SplitCount()
-                    writers[split] = _Writer(folder, split, stack)
+                    paths = [folder / f"{split}.{ending}" for ending in ("txt", "trees")]
+                    outputs[split] = [stack.enter_context(_new_file(path)) for path in paths]
                 touched.add(split)
                 count = splits[split]
                 count.read += 1
@@ -123,7 +124,9 @@ def _write_splits(job: Job, folder: Path, counts: Counter[str]) -> tuple[dict[st
                 count.sentences += 1
                 count.words += len(words)
                 count.one_word_sentences += len(words) == 1
-                writers[split].write(words, brackets)
+                for stream, line in zip(outputs[split], (" ".join(words), brackets), strict=True):
+                    with naming_file(stream.name):
+                        stream.write(line + "\n")
                 if split == TRAIN:
                     counts.update(words)
             for split in touched:
@@ -158,17 +161,6 @@ def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[
         raise InputError(f"{path}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")
 
 
-def _draw(generator: random.Random, shares: tuple[float, ...] | None) -> str:
-    if shares is None:
-        return TRAIN
-    point = generator.random() * sum(shares)
-    for split, share in zip(SPLITS, shares, strict=True):
-        point -= share
-        if point < 0:
-            return split
-    return TRAIN
-
-
 def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
     """Refuse a list of tags that takes away half of the words: it belongs to another treebank."""
     if job.conventions.punctuation != "tags":
@@ -180,19 +172,6 @@ def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
             f"{path}: {gone:,} of {gone + kept:,} words go by their tags (such as {most}); give the treebank's own "
             "tags to drop or to keep, or tell punctuation by its characters"
         )
-
-
-class _Writer:
-    """The open files of one split."""
-
-    def __init__(self, folder: Path, split: str, stack: ExitStack) -> None:
-        self._files = [stack.enter_context(_new_file(folder / f"{split}.{ending}")) for ending in ("txt", "trees")]
-
-    def write(self, words: Sequence[str], brackets: str) -> None:
-        """Write one sentence."""
-        for stream, line in zip(self._files, (" ".join(words), brackets), strict=True):
-            with naming_file(stream.name):
-                stream.write(line + "\n")
 
 
 def _new_file(path: Path) -> IO[str]:
@@ -209,7 +188,7 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
         "sources": [str(path) for path in job.sources],
         **({"shares": list(job.shares), "seed": job.seed} if job.shares else {}),
         **({"numbers": dict(job.ranges)} if job.ranges else {}),
-        "conventions": job.conventions.as_table(),
+        "conventions": asdict(job.conventions),
         "splits": {split: asdict(count) for split, count in done.splits.items()},
         "vocabulary": {"words": done.vocabulary, "training_types": done.types},
         "dropped": {"reasons": reasons, "by_tag": dict(done.losses.tags.most_common())},

@@ -33,28 +33,20 @@ def new_folder(out: Path) -> Iterator[Path]:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
-        with _named_as_finished(unfinished, out):
+        with naming_file(out):
             yield unfinished
             # The description comes last: a folder without it is not finished.
             for path in sorted(unfinished.iterdir(), key=lambda path: path.name == DESCRIPTION):
                 with open(path, "rb") as stream:
                     os.fsync(stream.fileno())
                 os.replace(path, out / path.name)
+    except OSError as error:  # of a failed write the final file is named: the unfinished folder is gone by then
+        error.filename = str(error.filename).replace(str(unfinished), str(out))
+        raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         if is_new and not any(out.iterdir()):
             out.rmdir()
-
-
-@contextmanager
-def _named_as_finished(unfinished: Path, out: Path) -> Iterator[None]:
-    """Name the final file in the error of a failed write: the unfinished folder is gone by then."""
-    try:
-        with naming_file(out):
-            yield
-    except OSError as error:
-        error.filename = str(error.filename).replace(str(unfinished), str(out))
-        raise
 
 
 def refuse_filled(out: Path) -> None:

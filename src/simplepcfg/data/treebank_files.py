@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from simplepcfg.data.inputs import files_below
 from simplepcfg.data.readers import UTF8, open_text, sniff
 from simplepcfg.errors import InputError
 
@@ -52,7 +52,8 @@ def find_ptb(sources: Sequence[Path], ranges: Ranges = PTB_SECTIONS) -> Source:
                 raise InputError(f"{path}: {other} has the same name; give the folder of one copy, such as mrg/wsj")
             if other is None or path.suffix == ".mrg":
                 paths[path.stem] = path
-    return _by_number(paths.values(), lambda path: int(path.name[4:6]), ranges, sources, "wsj_0200.mrg", "section")
+    numbers = {path: int(path.name[4:6]) for path in paths.values()}
+    return _by_number(numbers, ranges, sources, "wsj_0200.mrg", "section")
 
 
 def find_ctb(sources: Sequence[Path], ranges: Ranges = CTB_FILES) -> Source:
@@ -65,7 +66,7 @@ def find_ctb(sources: Sequence[Path], ranges: Ranges = CTB_FILES) -> Source:
                 raise InputError(f"{path}: {paths[number]} has the same number; give the folder of one copy")
             paths[number] = path
     numbers = {path: number for number, path in paths.items()}
-    return _by_number(paths.values(), numbers.__getitem__, ranges, sources, "chtb_001.fid", "file")
+    return _by_number(numbers, ranges, sources, "chtb_001.fid", "file")
 
 
 def find_trees(sources: Sequence[Path]) -> Source:
@@ -133,8 +134,8 @@ def split_of(path: Path, below: Path | None = None) -> str | None:
     for part in reversed(parts):
         # The first name counts: train5k and dev.test.trees are what they begin with.
         if match := _SPLIT_NAME.search(part):
-            start = match[1].lower()[0]
-            return {"t": TEST if match[1].lower() == "test" else TRAIN, "d": VALID, "v": VALID}[start]
+            name = match[1].lower()
+            return TEST if name == "test" else TRAIN if name.startswith("train") else VALID
     return None
 
 
@@ -154,17 +155,15 @@ def parse_ranges(text: str) -> Callable[[int], bool]:
     return lambda number: any(first <= number <= last for first, last in bounds)
 
 
-def _by_number(
-    paths: Iterable[Path], number: Callable[[Path], int], ranges: Ranges, sources: Sequence[Path], like: str, unit: str
-) -> Source:
+def _by_number(numbers: Mapping[Path, int], ranges: Ranges, sources: Sequence[Path], like: str, unit: str) -> Source:
+    """Return the files by split, which the ranges tell by their numbers."""
     tests = {split: parse_ranges(text) for split, text in ranges.items()}
     files: list[tuple[str | None, Path]] = []
-    unused = total = 0
-    for path in sorted(paths, key=lambda path: (number(path), path.name)):
-        total += 1
-        splits = [split for split in tests if tests[split](number(path))]
+    total, unused = len(numbers), 0
+    for path, number in sorted(numbers.items(), key=lambda item: (item[1], item[0].name)):
+        splits = [split for split in tests if tests[split](number)]
         if len(splits) > 1:
-            raise InputError(f"{unit} {number(path)} is in {' and '.join(splits)}; let each be in one split")
+            raise InputError(f"{unit} {number} is in {' and '.join(splits)}; let each be in one split")
         unused += not splits
         files += [(split, path) for split in splits]
     where = " ".join(map(str, sources))
@@ -188,15 +187,12 @@ def _holds_trees(path: Path) -> bool:
 def _walk(sources: Sequence[Path]) -> Iterator[Path]:
     """Yield the files given, and the files below folders in the order of their names, without hidden ones."""
     for source in sources:
-        if not source.is_dir():
-            if not source.exists():
-                raise InputError(f"{source}: no such file or folder; check the path")
-            yield source
+        if source.is_dir():
+            yield from sorted(files_below(source), key=lambda path: (path.parent.parts, path.name))
             continue
-        for folder, folders, names in os.walk(source):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            paths = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
-            yield from (path for path in paths if path.is_file())  # a pipe would be waited for
+        if not source.exists():
+            raise InputError(f"{source}: no such file or folder; check the path")
+        yield source
 
 
 def without_sgml(lines: Iterable[str]) -> Iterator[str]:

@@ -176,10 +176,16 @@ def finish_tree(words: list[str], tags: list[str], spans: list[tuple[int, int, s
     """Build the tree, without unlabelled nodes around all of it; InputError if it has no words."""
     if not words:
         raise InputError("tree without words; remove it, or give it a word")
-    n = len(words)
+    remove_wrappers(spans, len(words))
+    return SpanTree(tuple(words), tuple(tags), tuple(spans))
+
+
+def remove_wrappers(spans: list[tuple[int, int, str]], n: int) -> int:
+    """Remove unlabelled nodes around all of a tree of n words, which needs none of them; return how many they were."""
+    before = len(spans)
     while spans and spans[0][2] == "" and (n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))):
         del spans[0]
-    return SpanTree(tuple(words), tuple(tags), tuple(spans))
+    return before - len(spans)
 
 
 def describe_bad_node(label: str, leaves: Sequence[str], has_children: bool) -> str:
