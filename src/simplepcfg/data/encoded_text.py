@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import overload
 
 import numpy as np
@@ -37,7 +39,8 @@ class EncodedText(Sequence[list[int]]):
         for sentence in sentences:
             tokens.extend(sentence)
             lengths.append(len(sentence))
-        return cls(np.frombuffer(tokens, dtype=np.int32), *_extents(lengths))
+        sizes = np.array(lengths, dtype=np.int64)
+        return cls(np.frombuffer(tokens, dtype=np.int32), np.cumsum(sizes) - sizes, sizes)
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -115,7 +118,7 @@ class TextEncoder:
     """
 
     def __init__(self) -> None:
-        self._ids = _NextIds()
+        self._ids: dict[str, int] = defaultdict(count().__next__)  # each new word gets the next number
         self._texts: list[EncodedText] = []
 
     @property
@@ -169,17 +172,3 @@ def sentence_lengths(sentences: Sequence[Sequence[object]]) -> list[int]:
         lengths: list[int] = sentences.lengths.tolist()
         return lengths
     return [len(sentence) for sentence in sentences]
-
-
-class _NextIds(dict[str, int]):
-    """Gives each new word the next number."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self)
-        return number
-
-
-def _extents(lengths: Sequence[int]) -> tuple[Ints, Ints]:
-    """Return starts and lengths of sentences that lie one after the other."""
-    sizes = np.array(lengths, dtype=np.int64)
-    return np.cumsum(sizes) - sizes, sizes

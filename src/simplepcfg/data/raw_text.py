@@ -80,7 +80,9 @@ def sentences_of_paragraph(paragraph: str, language: str = ENGLISH) -> list[str]
         parts = chain.from_iterable(map(_split_at_ellipses, _punkt_sentences(text, language)))
     sentences: list[str] = []
     for part in parts:
-        if sentences and (_goes_on(part) or _ends_in_abbreviation(sentences[-1], language)):
+        last_word = sentences[-1].rpartition(" ")[2] if sentences else ""
+        # Punkt may end a sentence after an abbreviation, too: `“Mr. Fox?”`, `yes—Mr. Fox`.
+        if sentences and (_goes_on(part) or _is_abbreviation(last_word, language)):
             sentences[-1] += " " + part
         else:
             sentences.append(part)
@@ -174,13 +176,6 @@ def _goes_on(part: str) -> bool:
     """Tell whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
     first = part[0]
     return first.islower() or (first in "—–-,;" and len(part) > 1)
-
-
-def _ends_in_abbreviation(part: str, language: str) -> bool:
-    """Tell whether the last word is an abbreviation, after which Punkt may end a sentence: `“Mr. Fox?”`, `yes—Mr.
-    Fox`.
-    """
-    return _is_abbreviation(part.rpartition(" ")[2], language)
 
 
 def _is_abbreviation(word: str, language: str) -> bool:
