@@ -69,7 +69,7 @@ def choose_teachers(
     runs = [run for each in members.values() for run in each]
     if len(runs) == 1:
         return Choice(tuple(runs), (), 1.0)
-    likelihoods = [float(read_tensor_file(RunFolder(run).model)[1]["log_likelihood"]) for run in runs]
+    likelihoods = [float(read_tensor_file(RunFolder(run).model).record["log_likelihood"]) for run in runs]
     agreement = _agreement(runs, config, folder / RECORD, device)
     places = _likeliest(names, likelihoods, keep)
     vocabularies = [RunFolder(run).vocabulary.read_bytes() for run in runs]
