@@ -1,6 +1,6 @@
 """LHMM: a hidden Markov model whose transitions have low rank, so that many states cost little (Chiu et al. 2021)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -8,10 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig, NeuralHMM
+from simplepcfg.models.neural_hmm import HiddenMarkovConfig, NeuralHMM
 from simplepcfg.models.settings import ModelSizes, setting
-from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
-from simplepcfg.models.step_dropout import active_dropout, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers
@@ -25,15 +23,8 @@ class LowRankHMMConfig(HiddenMarkovConfig):
     rank: int = setting(4096, "Kernel features, r, the rank of the transitions: at most S.")
 
     def sizes(self, batch: int) -> ModelSizes:
-        return ModelSizes(
-            activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
-            rules=2 * self.states * self.rank,
-            tags=self.states,
-            word_numbers=self.states + self.rank,
-            network_keys="model.embedding or model.states",
-            rule_keys="model.states and model.rank",
-            tag_keys="model.states",
-        )
+        rules, both = 2 * self.states * self.rank, self.states + self.rank
+        return replace(super().sizes(batch), rules=rules, word_numbers=both, rule_keys="model.states and model.rank")
 
 
 class LowRankHMM(NeuralHMM):
@@ -68,18 +59,9 @@ class LowRankHMM(NeuralHMM):
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
         precision = self.precision if self.training else None
-        symbols, _, word_embeddings = select_tables(self)
-        dropout = active_dropout(self)
-        rows = dropout.kernel_rows
-        kernel = self.features if rows is None else self.features.index_select(0, rows)
-        if self.config.released:
-            source, target = symbols, dropout.table(self.next_symbols)
-            emitting = apply_network(self.emission, dropout.table(self.emitting_symbols), precision)
-        else:
-            networks = (self.first, self.source, self.target, self.emission)
-            first, source, target, emitting = apply_networks(symbols, networks, precision)  # type: ignore[arg-type]
-            start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
-        features = kernel.to(target.dtype)
+        start, source, target, emissions = self._parts(precision)
+        rows = self.active_dropout().kernel_rows
+        features = (self.features if rows is None else self.features.index_select(0, rows)).to(target.dtype)
         # The log-weight of each feature is one more column of the logits. Their mean cancels in the softmax, and
         # subtracting it makes rounding errors smaller. Columns of zeros keep rows aligned for tensor cores.
         weight = log_normaliser(features, target, precision=precision)
@@ -91,9 +73,8 @@ class LowRankHMM(NeuralHMM):
             least=LEAST_FACTOR,
         )
         out_of = row_softmax(features, target, precision=precision, least=LEAST_FACTOR)
-        if self.config.released:
+        if start is None:
             start = self._released_start(features, weight, out_of, target)
-        emissions = make_emissions(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, (into, out_of), emissions, precision)
 
     def _released_start(self, features: Tensor, weight: Tensor, out_of: Tensor, target: Tensor) -> Tensor:

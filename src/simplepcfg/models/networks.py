@@ -11,6 +11,8 @@ from torch import Tensor, nn
 # "xavier_uniform": Xavier-uniform matrices and PyTorch's default biases, as most of the authors' programs have it.
 Initialisation = Literal["xavier_normal", "xavier_normal_matrices", "xavier_uniform"]
 
+BLOCKS = 2  # residual blocks of nearly all networks
+
 
 class ResidualBlock(nn.Module):
     """Residual block y + ReLU(V ReLU(U y + p) + q)."""
@@ -84,7 +86,7 @@ class ResidualNetwork(nn.Sequential):
     """A linear layer and residual blocks, with an optional outer residual connection and RMS normalisation."""
 
     def __init__(
-        self, inputs: int, size: int, blocks: int = 2, *, outer_residual: bool = False, rms_norm: bool = False
+        self, inputs: int, size: int, blocks: int = BLOCKS, *, outer_residual: bool = False, rms_norm: bool = False
     ) -> None:
         layers: list[nn.Module] = [nn.Linear(inputs, size), *(ResidualBlock(size) for _ in range(blocks))]
         super().__init__(*layers, *([FeatureNorm(size)] if rms_norm else []))

@@ -7,16 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.models.exact import ExactModel
+from simplepcfg.grammars import Emissions, HiddenMarkovModel
 from simplepcfg.models.initialisation import set_initial_logit_std
-from simplepcfg.models.networks import ResidualBlock, ResidualNetwork, initialise
+from simplepcfg.models.networks import BLOCKS, ResidualBlock, ResidualNetwork, initialise
 from simplepcfg.models.settings import ModelSizes, ResidualConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
-from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
+from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import row_softmax, rule_softmax
-
-BLOCKS = 2  # residual blocks of every network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +32,8 @@ class HiddenMarkovConfig(ResidualConfig):
         if rank > self.states:
             raise InputError(f"model.rank = {rank}; it must be at most model.states = {self.states}")
 
-
-@dataclass(frozen=True, kw_only=True)
-class NeuralHMMConfig(HiddenMarkovConfig):
-    """Sizes of a neural HMM."""
-
-    kind: Literal["hmm"] = setting("hmm", "Which model.")
-    states: int = setting(4096, "Number of hidden states, S.")
-    embedding: int = setting(512, "Width of embeddings and networks.")
-
     def sizes(self, batch: int) -> ModelSizes:
+        """Return the tensor sizes of a batch with one matrix of transitions."""
         return ModelSizes(
             activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
             rules=self.states**2,
@@ -56,7 +45,16 @@ class NeuralHMMConfig(HiddenMarkovConfig):
         )
 
 
-class NeuralHMM(ExactModel):
+@dataclass(frozen=True, kw_only=True)
+class NeuralHMMConfig(HiddenMarkovConfig):
+    """Sizes of a neural HMM."""
+
+    kind: Literal["hmm"] = setting("hmm", "Which model.")
+    states: int = setting(4096, "Number of hidden states, S.")
+    embedding: int = setting(512, "Width of embeddings and networks.")
+
+
+class NeuralHMM(DropoutModel):
     """Neural HMM, with probabilities from state embeddings a, b, c and word embeddings u:
 
         start[s]           ∝ exp(f1(w_S) · b_s)
@@ -84,7 +82,7 @@ class NeuralHMM(ExactModel):
         if features:
             self.features = nn.Parameter(torch.empty(features, size))  # W
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
-        self.first = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
+        self.first = ResidualNetwork(size, size, rms_norm=rms_norm)  # f1
         if config.released:
             self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
             self.emitting_symbols = nn.Parameter(torch.empty(config.states, size))  # c
@@ -92,15 +90,13 @@ class NeuralHMM(ExactModel):
             initialise(self, "xavier_uniform")
             nn.init.normal_(self.start)
         else:
-            self.source = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f2
-            self.target = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f3
-            self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f4
+            self.source = ResidualNetwork(size, size, rms_norm=rms_norm)  # f2
+            self.target = ResidualNetwork(size, size, rms_norm=rms_norm)  # f3
+            self.emission = ResidualNetwork(size, size, rms_norm=rms_norm)  # f4
             initialise(self)
         if config.init_logit_std:
             outputs = [self.start, *([self.features] if features else []), self.word_embeddings]
             set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
-        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
-        self.step_dropout: StepDropout | None = None  # set by the trainer
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
@@ -109,17 +105,22 @@ class NeuralHMM(ExactModel):
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
         precision = self.precision if self.training else None
-        symbols, _, word_embeddings = select_tables(self)
-        if self.config.released:
-            dropout = active_dropout(self)
-            source, target = symbols, dropout.table(self.next_symbols)
-            emitting = apply_network(self.emission, dropout.table(self.emitting_symbols), precision)
+        start, source, target, emissions = self._parts(precision)
+        if start is None:
             (first,) = apply_networks(self.start, [self.first], precision)
             start = rule_softmax(target @ first[0].to(target.dtype))
+        return HiddenMarkovModel(start, row_softmax(source, target, precision=precision), emissions, precision)
+
+    def _parts(self, precision: str | None) -> tuple[Tensor | None, Tensor, Tensor, Emissions]:
+        """Return the start, unless it is that of the authors' program, a and b of all states, and the emissions."""
+        symbols, _, word_embeddings = self.select_tables()
+        start = None
+        if self.config.released:
+            dropout = self.active_dropout()
+            source, target = symbols, dropout.table(self.next_symbols)
+            emitting = apply_network(self.emission, dropout.table(self.emitting_symbols), precision)
         else:
             networks = (self.first, self.source, self.target, self.emission)
             first, source, target, emitting = apply_networks(symbols, networks, precision)  # type: ignore[arg-type]
             start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
-        transitions = row_softmax(source, target, precision=precision)
-        emissions = make_emissions(emitting, word_embeddings, precision, self.training)
-        return HiddenMarkovModel(start, transitions, emissions, precision)
+        return start, source, target, make_emissions(emitting, word_embeddings, precision, self.training)

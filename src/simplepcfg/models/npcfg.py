@@ -9,14 +9,13 @@ from torch import Tensor, nn
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
-from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
 from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import make_emissions, make_word_bias
 from simplepcfg.ops.neural import rule_softmax
 
 # Rules and their gradients are held twice: as one tensor, and in the blocks that matrix products read.
 RULE_COPIES = 2
-BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,51 @@ class NPCFGConfig(DensePCFGConfig):
         return self.sizes_of(grammars=1)
 
 
-class NPCFG(ExactModel):
+class DenseModel(nn.Module):
+    """The tables and networks of a model with one probability for every rule A → B C."""
+
+    config: DensePCFGConfig
+    precision: str | None = None  # of the matrix products of emissions in training
+
+    def _build(self, config: DensePCFGConfig, vocabulary_size: int, latent: int = 0) -> None:
+        """Make and draw the weights, of networks that read so many numbers of a sentence beside each embedding."""
+        self.config = config
+        size, inputs = config.embedding, config.embedding + latent
+        every = config.nonterminals + config.preterminals
+        self.symbols = nn.Parameter(torch.empty(every, size))  # w
+        self.start = nn.Parameter(torch.empty(1, size))  # w_S
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
+        self.word_bias = make_word_bias(vocabulary_size, size)  # c
+        self.root = ResidualNetwork(inputs, size)  # f1
+        self.root_scores = nn.Linear(size, config.nonterminals)  # u_A and a_A
+        self.rules = nn.Linear(size, every * every)  # v_BC where it meets w_A, and b_BC
+        if latent:
+            self.sentence_rules = nn.Linear(latent, every * every, bias=False)  # v_BC where it meets z
+        self.emission = ResidualNetwork(inputs, size)  # f2
+        initialise(self, "xavier_uniform")
+        if latent:
+            self._draw_sentence_rules(inputs)
+        if config.init_logit_std:
+            outputs = [self.symbols, self.word_embeddings, self.rules.weight]
+            set_initial_logit_std(self, config.init_logit_std, inputs=[], outputs=outputs)
+
+    @torch.no_grad()
+    def _draw_sentence_rules(self, inputs: int) -> None:
+        """Draw the two layers of the rules as one Xavier-uniform layer of [w; z] with PyTorch's default biases."""
+        bound = (6 / (inputs + self.rules.out_features)) ** 0.5
+        for layer in (self.rules, self.sentence_rules):
+            layer.weight.uniform_(-bound, bound)
+        self.rules.bias.uniform_(-(inputs**-0.5), inputs**-0.5)
+
+    def _grammar_of(self, root_features: Tensor, rules: Tensor, tags: Tensor) -> DenseGrammar:
+        """Return the grammar of outputs of f1 and f2, and logits of rules [(B,) N, S²]."""
+        every, precision = self.symbols.shape[0], self.precision if self.training else None
+        root = rule_softmax(self.root_scores(root_features))
+        emissions = make_emissions(tags, self.word_embeddings, precision, self.training, self.word_bias)
+        return DenseGrammar(root, rule_softmax(rules).unflatten(-1, (every, every)), emissions)
+
+
+class NPCFG(DenseModel, ExactModel):
     """Neural PCFG, with root, rules and emissions from symbol embeddings w:
 
         root[A]        ∝ exp(u_A · f1(w_S) + a_A)
@@ -66,28 +109,8 @@ class NPCFG(ExactModel):
     def __init__(self, config: NPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
         check_vocabulary(vocabulary_size)
-        self.config = config
-        size = config.embedding
-        every = config.nonterminals + config.preterminals
-        self.symbols = nn.Parameter(torch.empty(every, size))
-        self.start = nn.Parameter(torch.empty(1, size))
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.word_bias = make_word_bias(vocabulary_size, size)  # c
-        self.root = ResidualNetwork(size, size, BLOCKS)  # f1
-        self.root_scores = nn.Linear(size, config.nonterminals)  # u_A and a_A
-        self.rules = nn.Linear(size, every * every)  # v_BC and b_BC
-        self.emission = ResidualNetwork(size, size, BLOCKS)  # f2
-        initialise(self, "xavier_uniform")
-        if config.init_logit_std:
-            outputs = [self.symbols, self.word_embeddings, self.rules.weight]
-            set_initial_logit_std(self, config.init_logit_std, inputs=[], outputs=outputs)
-        self.precision: str | None = None  # of the matrix products of emissions in training
+        self._build(config, vocabulary_size)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> DenseGrammar:
-        split, every = self.config.nonterminals, self.symbols.shape[0]
-        root = rule_softmax(self.root_scores(self.root(self.start[0])))
-        rules = rule_softmax(self.rules(self.symbols[:split])).view(split, every, every)
-        precision = self.precision if self.training else None
-        tags = self.emission(self.symbols[split:])
-        emissions = make_emissions(tags, self.word_embeddings, precision, self.training, self.word_bias)
-        return DenseGrammar(root, rules, emissions)
+        parents, preterminals = self.symbols.tensor_split([self.config.nonterminals])
+        return self._grammar_of(self.root(self.start[0]), self.rules(parents), self.emission(preterminals))

@@ -1,6 +1,6 @@
 """Rank HMM: one of r ranks chooses the word and the next state, so that inference is over ranks (Yang et al. 2022)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -8,13 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
-from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig
+from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
+from simplepcfg.models.neural_hmm import HiddenMarkovConfig
 from simplepcfg.models.settings import ModelSizes, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_networks, make_emissions
-from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
+from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
 
 
@@ -26,18 +25,18 @@ class RankHMMConfig(HiddenMarkovConfig):
     rank: int = setting(4096, "Number of ranks, r: at most S.")
 
     def sizes(self, batch: int) -> ModelSizes:
-        return ModelSizes(
+        return replace(
+            super().sizes(batch),
             activations=(self.states + self.rank) * self.embedding * (1 + 3 * BLOCKS),
             rules=2 * self.states * self.rank + self.rank**2,
             tags=self.rank,
             word_numbers=self.rank,
-            network_keys="model.embedding or model.states",
             rule_keys="model.states and model.rank",
             tag_keys="model.rank",
         )
 
 
-class RankHMM(ExactModel):
+class RankHMM(DropoutModel):
     """Rank HMM: a state chooses a rank, and the rank chooses a word and, independently, the next state:
 
         p(v, s' | s) = Σ_k U[s, k] emit[k, v] V[k, s']
@@ -66,8 +65,8 @@ class RankHMM(ExactModel):
         if config.released:
             self.start_symbols = nn.Parameter(torch.empty(config.states, size))  # c
             self.emitting_ranks = nn.Parameter(torch.empty(config.rank, size))  # q
-        self.first = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
-        self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f2
+        self.first = ResidualNetwork(size, size, rms_norm=rms_norm)  # f1
+        self.emission = ResidualNetwork(size, size, rms_norm=rms_norm)  # f2
         initialise(self, "xavier_normal_matrices" if config.released else "xavier_normal")
         if config.released:
             for table in (self.symbols, self.next_symbols, self.start_symbols, self.word_embeddings):
@@ -75,8 +74,6 @@ class RankHMM(ExactModel):
         if config.init_logit_std:
             outputs = [self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings]
             set_initial_logit_std(self, config.init_logit_std, inputs=[], outputs=outputs)
-        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
-        self.step_dropout: StepDropout | None = None  # set by the trainer
 
     drops_logits = True  # This model supports training.logit_dropout.
 
@@ -97,8 +94,8 @@ class RankHMM(ExactModel):
     def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return start [S], U [S, r], V [r, S], and the features of ranks [r, D] and words [V − 1, D] for emissions."""
         precision = self.precision if self.training else None
-        symbols, _, words = select_tables(self)
-        dropout = active_dropout(self)
+        symbols, _, words = self.select_tables()
+        dropout = self.active_dropout()
         next_symbols, ranks = dropout.table(self.next_symbols), dropout.drop_features(self.ranks)
         if self.config.released:
             # Logit dropout drops the same share of the numbers of c, as the authors do.

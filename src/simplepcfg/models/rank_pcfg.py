@@ -8,15 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.grammars import RankGrammar
-from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
-from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
 from simplepcfg.models.settings import ModelSizes, ResidualConfig, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions, make_word_bias
-from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
+from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
-
-BLOCKS = 2  # residual blocks of every residual network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +22,6 @@ class RankPCFGConfig(ResidualConfig, SymbolConfig):
 
     kind: Literal["rank-pcfg"] = setting("rank-pcfg", "Which model.")
     rank: int = setting(128, "Rank of the rules, R.")
-    networks: Literal["released", "residual"] = setting(
-        "released", "`released`: those of the authors' program. `residual`: residual networks of this package."
-    )
 
     def sizes(self, batch: int) -> ModelSizes:
         states, tags, rank = self.nonterminals, self.preterminals, self.rank
@@ -47,7 +41,7 @@ def rank_rules(states: int, tags: int, rank: int) -> int:
     return states * rank + 2 * rank * (states + tags) + 2 * rank * (rank + tags)
 
 
-class RankPCFG(ExactModel):
+class RankPCFG(DropoutModel):
     """Rank-PCFG, π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], from embeddings w of symbols and a of ranks:
 
         root[A]    ∝ exp(u_A · f4(w_S) + c_A)
@@ -78,8 +72,6 @@ class RankPCFG(ExactModel):
             self._build_released(vocabulary_size)
         else:
             self._build_residual()
-        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
-        self.step_dropout: StepDropout | None = None  # set by the trainer
 
     def _build_released(self, vocabulary_size: int) -> None:
         size = self.config.embedding
@@ -87,15 +79,15 @@ class RankPCFG(ExactModel):
         self.parent, self.left_child, self.right_child = (
             nn.Sequential(nn.Linear(size, size), nn.ReLU()) for _ in range(3)
         )  # f1, f2, f3
-        self.root = ResidualNetwork(size, size, BLOCKS)  # f4
+        self.root = ResidualNetwork(size, size)  # f4
         self.root_scores = nn.Linear(size, self.config.nonterminals)  # u_A and c_A
-        self.emission = ResidualNetwork(size, size, BLOCKS)  # f5
+        self.emission = ResidualNetwork(size, size)  # f5
         initialise(self, "xavier_normal_matrices")
 
     def _build_residual(self) -> None:
         size, rms_norm, deviation = self.config.embedding, self.config.rms_norm, self.config.init_logit_std
         self.parent, self.left_child, self.right_child, self.root, self.emission = (
-            ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm) for _ in range(5)
+            ResidualNetwork(size, size, rms_norm=rms_norm) for _ in range(5)
         )
         initialise(self)
         if deviation:
@@ -108,7 +100,7 @@ class RankPCFG(ExactModel):
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
         precision = self.precision if self.training else None
-        symbols, (split, _), word_embeddings = select_tables(self)
+        symbols, (split, _), word_embeddings = self.select_tables()
         if self.config.released:
             root, parents, left, right, tags = self._released_features(symbols, split, precision)
             below, above, bias = self.ranks, self.ranks, self.word_bias
@@ -122,7 +114,7 @@ class RankPCFG(ExactModel):
 
     def _released_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
         """Return the logits of the root and the features of parents, left children, right children and preterminals."""
-        first_rows = active_dropout(self).first_rows
+        first_rows = self.active_dropout().first_rows
         outputs = [first_rows(self.root_scores.weight), first_rows(self.root_scores.bias)]
         (start,) = apply_networks(self.start, [self.root], precision)
         root = F.linear(start[0].to(outputs[0].dtype), *outputs)

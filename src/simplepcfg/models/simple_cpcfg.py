@@ -11,7 +11,7 @@ from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.initialisation import set_initial_logit_std
-from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork, initialise
+from simplepcfg.models.networks import BLOCKS, FeatureNorm, ResidualLayer, ResidualNetwork, initialise
 from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import (
     apply_networks,
@@ -21,8 +21,6 @@ from simplepcfg.models.shared_layers import (
     root_probabilities,
 )
 from simplepcfg.ops.neural import sentence_rule_probabilities
-
-BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +72,7 @@ class SentenceNetwork(nn.Module):
     def __init__(self, size: int, latent: int, *, rms_norm: bool = False) -> None:
         super().__init__()
         self.linear = nn.Linear(size + latent, size)
-        self.rest = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)
+        self.rest = ResidualNetwork(size, size, rms_norm=rms_norm)
         del self.rest[0]  # `linear` replaces its linear layer.
 
     def forward(self, symbols: Tensor, z: Tensor) -> Tensor:
@@ -112,7 +110,7 @@ class SimpleCPCFG(CompoundModel):
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
         if paper:
             self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
-            self.root = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
+            self.root = ResidualNetwork(size, size, rms_norm=rms_norm)  # f1
         else:
             self.word_bias = make_word_bias(vocabulary_size, size)
         self.left_child = ResidualLayer(size, rms_norm=rms_norm)  # f2

@@ -11,12 +11,11 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import Emissions, SimpleGrammar
 from simplepcfg.grammars.emissions import check_words
 from simplepcfg.grammars.sharded import ShardedGrammar
-from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import initialise_dedicated_preterminals, set_initial_logit_std
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
 from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions, root_probabilities
-from simplepcfg.models.step_dropout import StepDropout, active_dropout, select_tables
+from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import rule_probabilities
 from simplepcfg.ops.neural.feature_inside import inside_of_features
 from simplepcfg.ops.shards import Shards
@@ -61,9 +60,6 @@ class SimpleNPCFGConfig(SymbolConfig):
                 f"model.init_emission_logit_std = {self.init_emission_logit_std} needs RMS normalisation and logits of "
                 "rules that differ; set model.rms_norm=true and model.init_logit_std=0.1"
             )
-        self._check_dedicated_preterminals()
-
-    def _check_dedicated_preterminals(self) -> None:
         share = self.dedicated_preterminals
         if not 0 <= share < 1:
             raise InputError(f"model.dedicated_preterminals = {share}; it must be at least 0 and below 1")
@@ -100,7 +96,7 @@ class SimpleNPCFGConfig(SymbolConfig):
         )
 
 
-class SimpleNPCFG(ExactModel):
+class SimpleNPCFG(DropoutModel):
     """Neural simple PCFG, with probabilities from embeddings w and networks f2 … f5, as the authors' program has them:
 
         root[A]     ∝ exp(w_A · w_S)             over all nonterminals A
@@ -150,8 +146,6 @@ class SimpleNPCFG(ExactModel):
         if config.dedicated_preterminals:
             above, below = (self.symbols[slice(*rows)] for rows in self._rows(*self.symbol_groups)[:2])
             initialise_dedicated_preterminals(above, below, self.parent, self.left_child, config.dedicated_preterminals)
-        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
-        self.step_dropout: StepDropout | None = None  # set by the trainer
         self._normaliser: tuple[Tensor, int] | None = None  # known log-normaliser of emissions, changes of weights then
 
     @property
@@ -182,7 +176,7 @@ class SimpleNPCFG(ExactModel):
     def _parts(self) -> tuple[str | None, Tensor, tuple[Tensor, ...], Emissions]:
         """Return the precision, the root, the features of parents, left and right children, and the emissions."""
         precision = self.precision if self.training else None
-        symbols, counts, word_embeddings = select_tables(self)
+        symbols, counts, word_embeddings = self.select_tables()
         parents, left, right, preterminals = self._features(symbols, counts, precision)
         if self.shards is not None:
             left, right = (self.shards.gather(children, counts, 0) for children in (left, right))
@@ -206,16 +200,16 @@ class SimpleNPCFG(ExactModel):
         """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""
         if self.config.networks == "released":
             return nonterminals @ self.start[0]
-        outputs = active_dropout(self).first_rows(self.root_embeddings)
+        outputs = self.active_dropout().first_rows(self.root_embeddings)
         (features,) = apply_networks(self.start, [self.root], precision)
         return outputs @ features[0].to(outputs.dtype)
 
     def _features(self, symbols: Tensor, counts: tuple[int, ...], precision: str | None) -> tuple[Tensor, ...]:
         """Return the outputs of f3, f2, f4 and f5, each for its symbols; `counts` are nonterminals and preterminals."""
-        children = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
-        networks: list[FeatureNetwork] = [self.parent, *children, self.emission]
-        features = apply_networks(symbols, networks, precision, self._rows(*counts))
-        return features if len(features) == 4 else (*features[:2], *features[1:])
+        networks = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
+        every: list[FeatureNetwork] = [self.parent, *networks, self.emission]
+        parents, *children, preterminals = apply_networks(symbols, every, precision, self._rows(*counts))
+        return parents, children[0], children[-1], preterminals
 
     def _rows(self, nonterminals: int, preterminals: int) -> list[Rows]:
         """Return the rows (start, stop) of the embeddings that each of the networks f3, f2, f4 and f5 reads."""

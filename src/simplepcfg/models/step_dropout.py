@@ -1,12 +1,12 @@
 """Dropout of symbols, embedding features and logits in a training step."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.ops.neural import LEAST_FACTOR
 
 
@@ -48,28 +48,26 @@ class StepDropout:
         return normalised.to(dropped.dtype).clamp(min=LEAST_FACTOR)
 
 
-class SupportsDropout(Protocol):
-    """A model whose training steps can leave out some of its symbols."""
+class DropoutModel(ExactModel):
+    """Base of models whose training steps can leave out some of their symbols."""
 
-    training: bool
-    step_dropout: StepDropout | None
     symbols: nn.Parameter
     word_embeddings: nn.Parameter
+    precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
+    step_dropout: StepDropout | None = None  # set by the trainer
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
         """Number of symbols of each kind, in the order of the table."""
-        ...
+        raise NotImplementedError
 
+    def active_dropout(self) -> StepDropout:
+        """Return the dropout of a training step; in evaluation one that leaves nothing out."""
+        if self.training and self.step_dropout is not None:
+            return self.step_dropout
+        return StepDropout(self.symbol_groups)
 
-def active_dropout(model: SupportsDropout) -> StepDropout:
-    """Return the dropout of a training step; in evaluation one that leaves nothing out."""
-    if model.training and model.step_dropout is not None:
-        return model.step_dropout
-    return StepDropout(model.symbol_groups)
-
-
-def select_tables(model: SupportsDropout) -> tuple[Tensor, tuple[int, ...], Tensor]:
-    """Return symbol embeddings, the number of symbols of each group, and word embeddings, as the step uses them."""
-    dropout = active_dropout(model)
-    return dropout.table(model.symbols), dropout.counts, dropout.drop_features(model.word_embeddings)
+    def select_tables(self) -> tuple[Tensor, tuple[int, ...], Tensor]:
+        """Return symbol embeddings, the number of symbols of each group, and word embeddings, as the step uses them."""
+        dropout = self.active_dropout()
+        return dropout.table(self.symbols), dropout.counts, dropout.drop_features(self.word_embeddings)

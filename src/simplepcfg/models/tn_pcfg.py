@@ -9,13 +9,11 @@ from torch import Tensor, nn
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
-from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
 from simplepcfg.models.rank_pcfg import rank_rules
 from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
 from simplepcfg.models.shared_layers import make_emissions
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
-
-BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +60,8 @@ class TensorPCFG(ExactModel):
         self.parent, self.left_child, self.right_child = (
             nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, config.rank)) for _ in range(3)
         )
-        self.root = nn.Sequential(ResidualNetwork(size, size, BLOCKS), nn.Linear(size, config.nonterminals))
-        self.emission = ResidualNetwork(size, size, BLOCKS)
+        self.root = nn.Sequential(ResidualNetwork(size, size), nn.Linear(size, config.nonterminals))
+        self.emission = ResidualNetwork(size, size)
         # The last column is the bias.
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size + 1))
         if config.init_logit_std:
