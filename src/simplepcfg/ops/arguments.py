@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autograd_context import recordable, requires_graph
+from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.products import check_precision
-from simplepcfg.ops.tensor_fields import with_tensors
 
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3
@@ -98,11 +97,6 @@ class InsideArguments:
     def batched_rules(self) -> bool:
         """Whether the rules have a batch dimension."""
         return self.left.dim() == 3
-
-
-def recordable_arguments(arguments: InsideArguments) -> InsideArguments:
-    """Return the arguments with ``recordable`` tensors, which autograd can save."""
-    return with_tensors(arguments, recordable)
 
 
 class Needs(NamedTuple):

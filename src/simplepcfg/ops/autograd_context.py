@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.tensor_fields import with_tensors
+
 Given = TypeVar("Given", Tensor, Tensor | None)
+Arguments = TypeVar("Arguments")
 
 
 class Context(Protocol):
@@ -43,6 +47,25 @@ def recordable(tensor: Given) -> Given:
 def leaf(tensor: Tensor, in_graph: bool) -> Tensor:
     """Return a tensor to differentiate by: itself if it is part of the caller's graph and ``in_graph``, else a leaf."""
     return tensor if in_graph and tensor.requires_grad else tensor.detach().requires_grad_()
+
+
+def value_and_gradients(
+    function: Callable[[Arguments], Tensor], arguments: Arguments, names: Sequence[str], *, create_graph: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Compute a function of a dataclass of tensors, and the gradients of its sum with respect to some fields.
+
+    ``create_graph`` says whether both can be differentiated; the gradients are also computed under ``torch.no_grad``
+    and in inference mode. They are 0 where the value does not depend on a field.
+    """
+    with recording():
+        given = with_tensors(arguments, recordable if create_graph else lambda tensor: recordable(tensor).detach())
+        leaves = {name: leaf(getattr(given, name), create_graph) for name in names}
+        value = function(replace(cast(Any, given), **leaves))
+        wanted = list(leaves.values())
+        if not value.requires_grad:
+            return value, tuple(torch.zeros_like(tensor) for tensor in wanted)
+        slopes = torch.autograd.grad(value.sum(), wanted, create_graph=create_graph, materialize_grads=True)
+    return value if create_graph else value.detach(), slopes
 
 
 def requires_graph(*tensors: Tensor | None) -> bool:

@@ -5,14 +5,12 @@ All are gradients of log Z: with respect to log-emissions, rules, or the log-wei
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import leaf, recordable, recording
+from simplepcfg.ops.autograd_context import value_and_gradients
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import dense_log_partition
-from simplepcfg.ops.tensor_fields import with_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,8 @@ def dense_span_marginals(arguments: DenseArguments, *, create_graph: bool = Fals
     batch, n, _, _ = arguments.sizes
     bonus = arguments.span_bonus
     bonus = arguments.log_emissions.new_zeros(batch, n + 1, n + 1) if bonus is None else bonus
-    log_z, (marginals,) = _gradients(replace(arguments, span_bonus=bonus), "span_bonus", create_graph=create_graph)
+    given = replace(arguments, span_bonus=bonus)
+    log_z, (marginals,) = value_and_gradients(dense_log_partition, given, ["span_bonus"], create_graph=create_graph)
     return log_z, marginals
 
 
@@ -58,7 +57,8 @@ def dense_symbol_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
     batch, n, nonterminals, _ = arguments.sizes
     bonus = arguments.log_emissions.new_zeros(batch, n + 1, n + 1, nonterminals)
     bonus = bonus if arguments.span_bonus is None else bonus + arguments.span_bonus[..., None]
-    log_z, (marginals,) = _gradients(replace(arguments, span_bonus=bonus), "span_bonus")
+    given = replace(arguments, span_bonus=bonus)
+    log_z, (marginals,) = value_and_gradients(dense_log_partition, given, ["span_bonus"], create_graph=False)
     return log_z, marginals
 
 
@@ -68,7 +68,7 @@ def dense_tag_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
 
     Returns ``(log_z, marginals)``: ``[B]`` and ``[B, n, P]``.
     """
-    log_z, (marginals,) = _gradients(arguments, "log_emissions")
+    log_z, (marginals,) = value_and_gradients(dense_log_partition, arguments, ["log_emissions"], create_graph=False)
     return log_z, marginals
 
 
@@ -79,19 +79,6 @@ def dense_rule_counts(arguments: DenseArguments) -> tuple[Tensor, DenseRuleCount
     Returns ``(log_z, counts)``: ``[B]``, and counts in the shapes of the rules, summed over the sentences if the rules
     have no batch dimension. A sentence of n words adds 1 to the counts of the root and n − 1 to those of the rules.
     """
-    log_z, (by_root, by_rules) = _gradients(arguments, "root", "rules")
+    slopes = value_and_gradients(dense_log_partition, arguments, ["root", "rules"], create_graph=False)
+    log_z, (by_root, by_rules) = slopes
     return log_z, DenseRuleCounts(by_root * arguments.root.detach(), by_rules * arguments.rules.detach())
-
-
-def _gradients(arguments: DenseArguments, *names: str, create_graph: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Compute log Z and its gradients with respect to some of the arguments; those in the caller's graph stay in it."""
-    with recording():
-        given = with_tensors(arguments, recordable if create_graph else lambda tensor: recordable(tensor).detach())
-        leaves = {name: leaf(getattr(given, name), create_graph) for name in names}
-        log_z = dense_log_partition(replace(given, **leaves))
-        if arguments.sizes[1] == 1:  # a sentence of one word has no tree
-            return log_z.detach(), tuple(torch.zeros_like(given) for given in leaves.values())
-        slopes = torch.autograd.grad(
-            log_z.sum(), list(leaves.values()), create_graph=create_graph, materialize_grads=True
-        )
-    return log_z if create_graph else log_z.detach(), slopes

@@ -13,12 +13,12 @@ from simplepcfg.ops.arguments import (
     SimpleRules,
     check_arguments,
     needs_gradient,
-    recordable_arguments,
     some_sentences,
 )
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import leaf, recording
+from simplepcfg.ops.autograd_context import leaf, recordable, recording
 from simplepcfg.ops.inside import inside_of
+from simplepcfg.ops.tensor_fields import with_tensors
 
 
 @without_autocast
@@ -32,7 +32,7 @@ def derivation_entropy(rules: SimpleRules, sentences: Sentences, *, backend: str
     given = _centred(check_arguments(rules, sentences))
     in_graph, batch = needs_gradient(given), given.sizes[0]
     with recording():
-        given = recordable_arguments(given)
+        given = with_tensors(given, recordable)
         left, right = (leaf(side.to(given.log_emissions.dtype), in_graph) for side in (given.left, given.right))
         given = replace(given, left=left, right=right)
         # Every sentence has counts of its own, so that those which share rules are taken one by one.

@@ -3,18 +3,14 @@
 The other questions take the arguments of ``forward`` as one value, which ``check_arguments`` makes.
 """
 
-from dataclasses import replace
-
-import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import leaf, recordable, recording
+from simplepcfg.ops.autograd_context import value_and_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.autograd import scaled_forward
 from simplepcfg.ops.forward.prefixes import GrowingForward, forward_prefixes
 from simplepcfg.ops.forward.viterbi import best_states
-from simplepcfg.ops.tensor_fields import with_tensors
 
 __all__ = [
     "ForwardArguments",
@@ -53,6 +49,7 @@ def forward(
     Raises:
         InputError: if a shape, a length or the precision is wrong.
 
+    >>> import torch
     >>> forward(torch.tensor([[[0.5], [0.25]]]).log(), torch.ones(1), torch.ones(1, 1)).exp()
     tensor([0.1250])
     """
@@ -66,9 +63,5 @@ def state_marginals(given: ForwardArguments, *, create_graph: bool = False) -> t
     The latter is the gradient of log p with respect to the log-emissions. ``create_graph`` says whether the marginals
     can be differentiated.
     """
-    with recording():
-        own = with_tensors(given, recordable)
-        own = replace(own, log_emissions=leaf(own.log_emissions, create_graph))
-        log_z = scaled_forward(own)
-        (marginals,) = torch.autograd.grad(log_z.sum(), own.log_emissions, create_graph=create_graph)
-    return (log_z, marginals) if create_graph else (log_z.detach(), marginals)
+    log_z, (marginals,) = value_and_gradients(scaled_forward, given, ["log_emissions"], create_graph=create_graph)
+    return log_z, marginals

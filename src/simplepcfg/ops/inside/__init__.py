@@ -15,9 +15,8 @@ from simplepcfg.ops.arguments import (
     check_shapes,
     check_tensors,
     check_values,
-    recordable_arguments,
 )
-from simplepcfg.ops.autograd_context import leaf, recording
+from simplepcfg.ops.autograd_context import value_and_gradients
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.graphs import clear_graphs, graph_memory, without_graphs
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
@@ -148,16 +147,10 @@ def log_partition_and_spans(
     if not create_graph and backend in _DIRECT_MARGINALS:
         with torch.no_grad():
             return _DIRECT_MARGINALS[backend](check_arguments(rules, sentences))
-    with recording():
-        given = recordable_arguments(check_shapes(rules, sentences))
-        batch, n, _, _ = given.sizes
-        bonus = given.span_bonus
-        if bonus is None:
-            bonus = given.log_emissions.new_zeros(batch, n + 1, n + 1)
-        bonus = leaf(bonus, create_graph)  # the marginals are the gradient with respect to it
-        log_z = inside_of(replace(given, span_bonus=bonus), backend)
-        if n == 1:  # a sentence of one word has no span that counts
-            marginals = torch.zeros_like(bonus, requires_grad=False)
-        else:
-            (marginals,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=create_graph)
-    return (log_z if create_graph else log_z.detach()), marginals
+    given = check_shapes(rules, sentences)
+    batch, n, _, _ = given.sizes
+    if given.span_bonus is None:  # the marginals are the gradient with respect to it
+        given = replace(given, span_bonus=given.log_emissions.new_zeros(batch, n + 1, n + 1))
+    function = partial(inside_of, backend=backend)
+    log_z, (marginals,) = value_and_gradients(function, given, ["span_bonus"], create_graph=create_graph)
+    return log_z, marginals

@@ -1,14 +1,14 @@
 """Marginals of symbols and tags, and expected rule counts, of a simple PCFG."""
 
-from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_shapes, recordable_arguments
+from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_shapes
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import leaf, recording
+from simplepcfg.ops.autograd_context import recordable, value_and_gradients
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside import BACKENDS, inside_of
 from simplepcfg.ops.marginals.counts import RuleCounts
@@ -88,12 +88,9 @@ def tag_marginals(
     Raises:
         InputError: as ``inside`` does.
     """
-    with recording():
-        given = recordable_arguments(check_shapes(rules if create_graph else rules.detach(), sentences))
-        emissions = leaf(given.log_emissions, create_graph)
-        log_z = inside_of(replace(given, log_emissions=emissions), backend)
-        (marginals,) = torch.autograd.grad(log_z.sum(), emissions, create_graph=create_graph)
-    return (log_z if create_graph else log_z.detach()), marginals
+    function, given = partial(inside_of, backend=backend), check_shapes(rules, sentences)
+    log_z, (marginals,) = value_and_gradients(function, given, ["log_emissions"], create_graph=create_graph)
+    return log_z, marginals
 
 
 @without_autocast
@@ -114,16 +111,10 @@ def rule_counts(
     Raises:
         InputError: as ``inside`` does.
     """
-    with recording():
-        given = recordable_arguments(check_shapes(rules, sentences))
-        leaves = [leaf(tensor, create_graph) for tensor in (given.root, given.left, given.right)]
-        emissions = given.log_emissions if create_graph else given.log_emissions.detach()
-        root, left, right = leaves
-        log_z = inside_of(replace(given, log_emissions=emissions, root=root, left=left, right=right), backend)
-        if given.sizes[1] == 1:  # a sentence of one word has no tree
-            return log_z.detach(), RuleCounts(*(torch.zeros_like(tensor) for tensor in leaves))
-        slopes = torch.autograd.grad(log_z.sum(), leaves, create_graph=create_graph)
+    function, given = partial(inside_of, backend=backend), check_shapes(rules, sentences)
+    log_z, slopes = value_and_gradients(function, given, ["root", "left", "right"], create_graph=create_graph)
+    pairs = zip(slopes, given.rules.tensors, strict=True)
     if create_graph:
-        return log_z, RuleCounts(*(slope * rule for slope, rule in zip(slopes, leaves, strict=True)))
+        return log_z, RuleCounts(*(slope * recordable(rule) for slope, rule in pairs))
     with torch.no_grad():  # in place, because these are the largest tensors
-        return log_z.detach(), RuleCounts(*(slope.mul_(rule) for slope, rule in zip(slopes, leaves, strict=True)))
+        return log_z, RuleCounts(*(slope.mul_(rule) for slope, rule in pairs))
