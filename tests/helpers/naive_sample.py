@@ -8,7 +8,7 @@ from torch import Tensor
 from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.inside.naive import naive_chart
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms
-from simplepcfg.ops.trees import LabelledTree, Trees, stack_trees, tree_log_probabilities
+from simplepcfg.ops.trees import LabelledTree, Trees, rule_log_probabilities, scored_trees, stack_trees
 
 
 def naive_sample_trees(rules: SimpleRules, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
@@ -19,7 +19,9 @@ def naive_sample_trees(rules: SimpleRules, sentences: Sentences, samples: int, g
     drawn = [naive_sample(arguments, row // samples, uniforms[row]) for row in range(batch * samples)]
     trees = stack_trees(drawn, n, uniforms.device)
     sentence = torch.arange(batch).repeat_interleave(samples)
-    return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees)).view(batch, samples)
+    log_rules = rule_log_probabilities(arguments.rules, sentence, trees)
+    scored = scored_trees(trees, log_rules, arguments.log_emissions, arguments.span_bonus, sentence)
+    return scored.view(batch, samples)
 
 
 @torch.no_grad()

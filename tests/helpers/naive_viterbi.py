@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
-from simplepcfg.ops.trees import LabelledTree, Trees, empty_trees, stack_trees, tree_log_probabilities
+from simplepcfg.ops.trees import LabelledTree, Trees, empty_trees, rule_log_probabilities, scored_trees, stack_trees
 
 Node = tuple[int, int, int]  # i, j, symbol
 
@@ -19,7 +19,9 @@ def naive_viterbi(rules: SimpleRules, sentences: Sentences) -> Trees:
         return empty_trees(batch, arguments.log_emissions)
     with torch.no_grad():
         trees = stack_trees([naive_best_tree(arguments, b) for b in range(batch)], n, torch.device("cpu"))
-    return Trees(*trees, tree_log_probabilities(arguments, torch.arange(batch), *trees))
+    sentence = torch.arange(batch)
+    log_rules = rule_log_probabilities(arguments.rules, sentence, trees)
+    return scored_trees(trees, log_rules, arguments.log_emissions, arguments.span_bonus, sentence)
 
 
 def naive_best_tree(arguments: InsideArguments, b: int) -> LabelledTree:

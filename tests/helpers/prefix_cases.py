@@ -1,11 +1,31 @@
 """Grammars and twins that the tests of prefix probabilities share."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from naive_prefix import naive_prefix
 from random_grammars import Case, random_case, rules_and_sentences
-from simplepcfg.ops.arguments import check_arguments
+from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
+from simplepcfg.ops.logs import log_share
+from simplepcfg.ops.prefix import prefix_states
+
+
+class NextWord(NamedTuple):
+    """What follows each sentence of a batch, taken as a prefix."""
+
+    log_prefix: Tensor  # [B]
+    tags: Tensor  # [B, P]
+    log_end: Tensor  # [B]
+
+
+def next_word(rules: SimpleRules, sentences: Sentences, backend: str = "auto") -> NextWord:
+    """Predict the preterminal of the next word, or the end, after each sentence, as grammars do."""
+    states, at = prefix_states(rules, sentences, backend=backend), sentences.last_posts()
+    log_prefix, log_sentence = states.log_prefix[at], states.log_sentence[at]
+    return NextWord(log_prefix, states.tags_at(*at), log_share(log_sentence, log_prefix))
+
 
 BACKENDS = ["torch", "triton"]
 Tensors = tuple[Tensor, Tensor, Tensor, Tensor]

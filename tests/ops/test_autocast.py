@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from prefix_cases import next_word
 from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense import check_dense_arguments, dense_inside
@@ -14,7 +15,7 @@ from simplepcfg.ops.entropy import derivation_entropy
 from simplepcfg.ops.forward import check_arguments, forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
-from simplepcfg.ops.prefix import next_word, prefix_log_probabilities, prefix_states
+from simplepcfg.ops.prefix import prefix_log_probabilities, prefix_states
 from simplepcfg.ops.sample import sample_trees
 from simplepcfg.ops.viterbi import viterbi
 

@@ -12,7 +12,7 @@ from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.inside import inside, span_marginals
 from simplepcfg.ops.mbr import best_trees
-from simplepcfg.ops.prefix import next_word, prefix_log_probabilities
+from simplepcfg.ops.prefix import prefix_log_probabilities, prefix_states
 from simplepcfg.ops.viterbi.k_best import k_best
 
 B, N_WORDS, N, P = 2, 5, 3, 4
@@ -65,10 +65,8 @@ def test_lengths_of_prefixes_as_a_list() -> None:
     given = simple()
     found = prefix_log_probabilities(*rules_and_sentences(*given, lengths=[5, 0]))
     assert torch.equal(found, prefix_log_probabilities(*rules_and_sentences(*given, lengths=torch.tensor([5, 0]))))
-    assert torch.equal(
-        next_word(*rules_and_sentences(*given, lengths=[5, 3])).tags,
-        next_word(*rules_and_sentences(*given, lengths=torch.tensor([5, 3]))).tags,
-    )
+    states = (prefix_states(*rules_and_sentences(*given, lengths=each)) for each in ([5, 3], torch.tensor([5, 3])))
+    assert torch.equal(*(each.next_tags(slice(None)) for each in states))
 
 
 @pytest.mark.parametrize("lengths", [[5, 4.5], 5, [5], [5, 6], [-1, 5], torch.tensor([5.0, 4.0])])

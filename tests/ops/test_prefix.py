@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from prefix_cases import BACKENDS, naive, plain, short_grammar, with_every_word
+from prefix_cases import BACKENDS, naive, next_word, plain, short_grammar, with_every_word
 from random_grammars import random_case, rules_and_sentences
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.ops.arguments import SimpleRules
@@ -17,7 +17,6 @@ from simplepcfg.ops.inside import inside
 from simplepcfg.ops.prefix import (
     GrowingPrefix,
     left_corner_closure,
-    next_word,
     prefix_log_probabilities,
     prefix_states,
     termination_probabilities,

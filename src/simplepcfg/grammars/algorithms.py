@@ -11,6 +11,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.prefix import PrefixTable
 from simplepcfg.ops.arguments import Sentences
+from simplepcfg.ops.logs import log_share
 from simplepcfg.ops.trees import LabelledTree, Trees
 
 Sampled = TypeVar("Sampled", covariant=True)  # what `sample` returns: sentences with trees, or with states
@@ -76,4 +77,5 @@ class Algorithms(Generic[Sampled, Counts]):
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         """Return P(preterminal of the next word given a prefix) [B, P] and log P(the sentence ends here) [B]."""
-        raise self._unsupported("distribution of the next word")
+        states, at = self._prefix_states(sentences), sentences.last_posts()
+        return states.tags_at(*at), log_share(states.log_sentence[at], states.log_prefix[at])

@@ -20,6 +20,7 @@ from simplepcfg.grammars.prefix import (
     surprisal_parts,
     surprisals,
 )
+from simplepcfg.grammars.sampling import check_temperature
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.mbr import best_trees
@@ -189,6 +190,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         come more often. Raises InputError for rules with a batch dimension, and for counts, lengths or temperatures
         that are not positive.
         """
+        check_temperature(temperature)
         return self._sample(count, max_length, temperature, generator)
 
     @without_autocast

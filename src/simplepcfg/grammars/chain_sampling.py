@@ -78,29 +78,15 @@ def sample_chains(
         scores += torch.where(going, _picked(plain[1:], state, following).log(), 0.0)
         state = torch.where(going, following, state)
     lengths = (states >= 0).sum(1)
-    return _with_words(emissions, states, lengths, scores, temperature, end, generator, math.log(kept))
-
-
-def _with_words(
-    emissions: Emissions,
-    states: Tensor,
-    lengths: Tensor,
-    scores: Tensor,
-    temperature: float,
-    end: int | None,
-    generator: torch.Generator,
-    log_kept: float,
-) -> SampledChains:
-    """Draw the words of the states: the last state of a sentence emits the end, if there is one, and no other does."""
     if end is None:
         words, by_words = sample_words(emissions, states, temperature, generator)
-        return SampledChains(words, lengths, states, scores + by_words, log_kept)
-    last = torch.arange(states.shape[1], device=states.device) == lengths[:, None] - 1
-    before = states.masked_fill(last, -1)
-    words, by_words = sample_words(emissions, before, temperature, generator, without=end)
+        return SampledChains(words, lengths, states, scores + by_words, math.log(kept))
+    # The last state of a sentence emits the end, and no other does.
+    last = torch.arange(max_length, device=states.device) == lengths[:, None] - 1
+    words, by_words = sample_words(emissions, states.masked_fill(last, -1), temperature, generator, without=end)
     log_end = emissions.of_words(end, end + 1)[0].double()
     scores = scores + by_words + log_end[states.gather(1, lengths[:, None] - 1)[:, 0]]
-    return SampledChains(words.masked_fill(last, end), lengths, states, scores, log_kept)
+    return SampledChains(words.masked_fill(last, end), lengths, states, scores, math.log(kept))
 
 
 def _ending(emissions: Emissions, start: Tensor, end: int | None, temperature: float) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
-from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
+from simplepcfg.grammars.sampling import SampledSentences, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense import DenseArguments, check_dense_arguments, dense_inside
@@ -95,24 +95,15 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return dense_sample_trees(self._arguments(sentences), samples, generator)
 
     def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
-        check_temperature(temperature)
         root, rules = self.root.detach(), self.rules.detach()
         cooled = tempered(rules.flatten(-2), temperature).view(rules.shape)
         drawn = dense_sample_derivations(tempered(root, temperature), cooled, count, max_length, generator)
-        trees, lengths, log_kept = drawn
+        trees, lengths, _ = drawn
         log_rules = dense_rule_log_probabilities(root, rules, torch.zeros_like(lengths), trees)
-        return sampled_sentences(
-            self.emissions, trees, lengths, log_rules, log_kept, temperature, generator, rules.dtype
-        )
+        return sampled_sentences(self.emissions, drawn, log_rules, temperature, generator, rules.dtype)
 
     def _entropy(self, sentences: Sentences) -> Tensor:
         return dense_entropy(self._arguments(sentences))
 
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> TagPrefixes:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths)
-
-    def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        states, at = self._prefix_states(sentences), sentences.last_posts()
-        log_prefix = states.log_prefix[at]
-        log_end = states.log_sentence[at] - torch.where(log_prefix > -torch.inf, log_prefix, 0.0)
-        return states.tags[at], log_end

@@ -12,6 +12,7 @@ from torch import Tensor
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.ops.dense.prefix import GrowingDensePrefix
 from simplepcfg.ops.forward import GrowingForward
+from simplepcfg.ops.logs import log_share
 from simplepcfg.ops.prefix import GrowingPrefix, PrefixStates
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 
@@ -50,14 +51,12 @@ def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
     with torch.no_grad():
         batch, posts = states.log_sentence.shape
         log_prefix = states.log_prefix[:, :posts]
-        possible = log_prefix > -math.inf
-        ending = states.log_sentence - log_prefix.masked_fill(~possible, 0.0)
-        entropy: Tensor = torch.special.entr(ending.exp().masked_fill(~possible, 0.0))
+        entropy: Tensor = torch.special.entr(log_share(states.log_sentence, log_prefix).exp())
         one = emissions.of_words(0, 1)
         kind = one.dtype
         if one.dim() == 2 and not one.is_cuda:
             # Only prefixes that exist. A GPU would have to wait until the host knows how many there are.
-            sentences, places = possible.nonzero(as_tuple=True)
+            sentences, places = (log_prefix > -math.inf).nonzero(as_tuple=True)
             for part in _chunks(len(sentences), 8 * states.preterminals, PREFIX_BYTES):
                 at = (sentences[part], places[part])
                 for probabilities in _next_words(emissions, states.tags_at(*at, kind)[None]):

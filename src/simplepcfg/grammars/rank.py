@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from inspect import getdoc
 from typing import ClassVar, Concatenate, ParamSpec, TypeVar
@@ -16,15 +16,16 @@ from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
-from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
+from simplepcfg.grammars.sampling import SampledSentences, sampled_sentences, tempered
 from simplepcfg.grammars.simple import SimpleGrammar
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense.marginals import DenseRuleCounts
 from simplepcfg.ops.sample import sample_derivations
-from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, symbols_of_ranks
-from simplepcfg.ops.trees import Trees, word_and_bonus_logs
+from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, with_symbols
+from simplepcfg.ops.tensor_fields import with_tensors
+from simplepcfg.ops.trees import Trees, scored_trees
 
 # Rules A → B C that are held to answer questions about nonterminals: N = 128 with P = 256 has 19 million.
 MOST_RULES = 1 << 25
@@ -82,7 +83,6 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     _tag_marginals = _by("to_simple", SimpleGrammar._tag_marginals)
     _prefix_states = _by("to_simple", SimpleGrammar._prefix_states)
     _pruned_prefix_states = _by("to_simple", SimpleGrammar._pruned_prefix_states)
-    _next_tags = _by("to_simple", SimpleGrammar._next_tags)
     growing_prefix = _by("to_simple", SimpleGrammar.growing_prefix)
     termination_probability = _by("to_simple", SimpleGrammar.termination_probability)
     closure = _by("to_simple", SimpleGrammar.closure)
@@ -151,19 +151,13 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return DenseGrammar(self.root, torch.cat(parts), self.emissions)
 
     def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
-        check_temperature(temperature)
         plain = self.detached()
-        root, up, to_left, to_right = (tempered(factor, temperature) for factor in plain.factors)
-        cooled = replace(plain, root=root, up=up, to_left=to_left, to_right=to_right)
-        simple = cooled.to_simple()
-        drawn, lengths, log_kept = sample_derivations(simple.rules, count, max_length, generator)
-        spans, splits, ranks, tags = drawn
-        labels = symbols_of_ranks(cooled.factors, spans, splits, ranks, _uniforms(ranks, generator))
-        log_rules = rank_rule_log_probabilities(plain.factors, spans, splits, labels, tags)
-        trees = (spans, splits, labels, tags)
-        return sampled_sentences(
-            plain.emissions, trees, lengths, log_rules, log_kept, temperature, generator, plain.root.dtype
-        )
+        cooled = with_tensors(plain, lambda factor: tempered(factor, temperature))
+        ranks, lengths, log_kept = sample_derivations(cooled.to_simple().rules, count, max_length, generator)
+        trees = with_symbols(cooled.factors, ranks, generator)
+        log_rules = rank_rule_log_probabilities(plain.factors, trees)
+        drawn = (trees, lengths, log_kept)
+        return sampled_sentences(plain.emissions, drawn, log_rules, temperature, generator, plain.root.dtype)
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
         """Draw trees of any grammar, however large: ranks are drawn first, then symbols given ranks."""
@@ -173,16 +167,9 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         by_ranks = drawn.view(batch * samples)
         if not by_ranks.labels.shape[1]:  # single words have no tree
             return drawn
-        spans, splits, tags = by_ranks.spans, by_ranks.splits, by_ranks.tags
-        labels = symbols_of_ranks(self.factors, spans, splits, by_ranks.labels, _uniforms(by_ranks.labels, generator))
+        ranks = (by_ranks.spans, by_ranks.splits, by_ranks.labels, by_ranks.tags)
+        trees = with_symbols(self.factors, ranks, generator)
         sentence = torch.arange(batch, device=device).repeat_interleave(samples, output_size=batch * samples)
-        scores = rank_rule_log_probabilities(self.factors, spans, splits, labels, tags)
-        log_emissions, span_bonus = sentences.log_emissions, sentences.span_bonus
-        scores = scores + word_and_bonus_logs(log_emissions, span_bonus, sentence, spans, labels, tags)
-        return Trees(spans, splits, labels, tags, scores.to(drawn.log_probability.dtype)).view(batch, samples)
-
-
-def _uniforms(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw a random number for each node, after those of the ranks, from the same generator."""
-    numbers = torch.rand(like.shape, generator=generator, device=generator.device, dtype=torch.float64)
-    return numbers.to(like.device)
+        log_rules = rank_rule_log_probabilities(self.factors, trees)
+        scored = scored_trees(trees, log_rules, sentences.log_emissions, sentences.span_bonus, sentence)
+        return scored.view(batch, samples)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.ops.trees import Trees
+from simplepcfg.ops.trees import Trees, TreeTensors
 
 # Emission probabilities, or rules in float64, that are held at a time.
 EMISSIONS_AT_ONCE = 1 << 24
@@ -26,22 +26,21 @@ class SampledSentences:
 
 def sampled_sentences(
     emissions: Emissions,
-    derivations: tuple[Tensor, Tensor, Tensor, Tensor],
-    lengths: Tensor,
+    derivations: tuple[TreeTensors, Tensor, Tensor],
     log_rules: Tensor,
-    log_kept: Tensor,
     temperature: float,
     generator: torch.Generator,
     dtype: torch.dtype,
 ) -> SampledSentences:
-    """Draw the words of derivations: their spans, splits, labels and tags, as ``Trees`` has them.
+    """Draw the words of derivations, which ``ops.sample.sample_derivations`` returned.
 
     ``log_rules`` [count] float64 are the log-probabilities of the derivations without their words. Those of the trees
     have the type of the rules, ``dtype``, and float32 at least: in bfloat16 a log of hundreds is off by whole nats.
     """
-    words, log_words = sample_words(emissions, derivations[3], temperature, generator)
+    trees, lengths, log_kept = derivations
+    words, log_words = sample_words(emissions, trees[3], temperature, generator)
     log_probabilities = (log_words + log_rules).to(torch.promote_types(dtype, torch.float32))
-    return SampledSentences(words, lengths, Trees(*derivations, log_probabilities), float(log_kept))
+    return SampledSentences(words, lengths, Trees(*trees, log_probabilities), float(log_kept))
 
 
 def tempered(rules: Tensor, temperature: float) -> Tensor:

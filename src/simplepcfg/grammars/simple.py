@@ -13,7 +13,7 @@ from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
-from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
+from simplepcfg.grammars.sampling import SampledSentences, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences, SimpleRules
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.entropy import derivation_entropy
@@ -27,12 +27,12 @@ from simplepcfg.ops.prefix import (
     GrowingPrefix,
     PrefixStates,
     left_corner_closure,
-    next_word,
     prefix_states,
     pruned_prefix_states,
     termination_probabilities,
 )
 from simplepcfg.ops.sample import sample_derivations, sample_trees
+from simplepcfg.ops.tensor_fields import with_tensors
 from simplepcfg.ops.trees import LabelledTree, Trees, rule_log_probabilities
 from simplepcfg.ops.viterbi import viterbi
 from simplepcfg.ops.viterbi.k_best import k_best
@@ -162,15 +162,12 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return sample_trees(self.rules, sentences, samples, generator)
 
     def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
-        check_temperature(temperature)
         rules = self.rules.detach()
-        root, left, right = (tempered(tensor, temperature) for tensor in rules.tensors)
-        cooled = SimpleRules(root, left, right)
-        trees, lengths, log_kept = sample_derivations(cooled, count, max_length, generator)
+        cooled = with_tensors(rules, lambda tensor: tempered(tensor, temperature))
+        drawn = sample_derivations(cooled, count, max_length, generator)
+        trees, lengths, _ = drawn
         log_rules = rule_log_probabilities(rules, torch.zeros_like(lengths), trees)
-        return sampled_sentences(
-            self.emissions, trees, lengths, log_rules, log_kept, temperature, generator, left.dtype
-        )
+        return sampled_sentences(self.emissions, drawn, log_rules, temperature, generator, rules.left.dtype)
 
     def _entropy(self, sentences: Sentences) -> Tensor:
         return derivation_entropy(self.rules, sentences, backend=self.backend)
@@ -181,7 +178,3 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixStates, Tensor] | None:
         closure = self._closure_to_prune()
         return None if closure is None else pruned_prefix_states(self.rules, sentences, closure, ends=ends)
-
-    def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        after = next_word(self.rules, sentences, closure=self.closure(), backend=self.backend)
-        return after.tags, after.log_end

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments, SimpleRules
+from simplepcfg.ops.arguments import SimpleRules
 
 TreeTensors = tuple[Tensor, Tensor, Tensor, Tensor]  # spans, splits, labels and tags, as in Trees
 
@@ -96,37 +96,29 @@ def empty_trees(count: int, like: Tensor) -> Trees:
     return Trees(spans, spans[..., 0], spans[..., 0], tags, like.new_full((count,), -math.inf))
 
 
-def tree_log_probabilities(
-    arguments: InsideArguments, sentence: Tensor, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
-) -> Tensor:
-    """Compute log p(words, tree) of each tree: [T], differentiable with respect to all rules, emissions and bonuses.
+def scored_trees(
+    trees: TreeTensors, log_rules: Tensor, log_emissions: Tensor, span_bonus: Tensor | None, sentence: Tensor
+) -> Trees:
+    """Add log p(words, tree) to trees, given the log-probabilities of their rules, [T] float64; differentiable.
 
     ``sentence`` [T] is the index in the batch of each tree's sentence. The log-weights of spans are included. The sum
     is in float64. A missing tree has -inf.
     """
-    total = rule_log_probabilities(arguments.rules, sentence, (spans, splits, labels, tags))
-    total = total + word_and_bonus_logs(arguments.log_emissions, arguments.span_bonus, sentence, spans, labels, tags)
-    return total.to(arguments.log_emissions.dtype)
-
-
-def word_and_bonus_logs(
-    log_emissions: Tensor, span_bonus: Tensor | None, sentence: Tensor, spans: Tensor, labels: Tensor, tags: Tensor
-) -> Tensor:
-    """Compute the sum of the log-emissions and span bonuses of each tree: [T] float64."""
+    spans, _, labels, tags = trees
     position = torch.arange(tags.shape[1], device=tags.device)
     words = log_emissions[sentence[:, None], position, tags.clamp(min=0)].double()
     total = torch.where(tags >= 0, words, 0.0).sum(1)
-    if span_bonus is None:
-        return total
-    start, end = spans.clamp(min=0).unbind(-1)
-    bonus = span_bonus[sentence[:, None], start, end].double()
-    return total + torch.where(labels >= 0, bonus, 0.0).sum(1)
+    if span_bonus is not None:
+        start, end = spans.clamp(min=0).unbind(-1)
+        bonus = span_bonus[sentence[:, None], start, end].double()
+        total = total + torch.where(labels >= 0, bonus, 0.0).sum(1)
+    return Trees(*trees, (log_rules + total).to(torch.promote_types(log_emissions.dtype, torch.float32)))
 
 
 def rule_log_probabilities(rules: SimpleRules, sentence: Tensor, trees: TreeTensors) -> Tensor:
     """Compute the log-probability of the rules of each tree, without emissions and span bonuses: [T] float64."""
-    spans, splits, labels, tags = trees
-    parent, *children = rule_symbols(rules.root.shape[-1], spans, splits, labels, tags)
+    labels = trees[2]
+    parent, *children = rule_symbols(rules.root.shape[-1], *trees)
     total = torch.where(labels[:, 0] >= 0, _of(rules.root, sentence, 1, parent[:, 0]).double().log(), -torch.inf)
     where = sentence[:, None].expand_as(parent)
     for side, child in zip((rules.left, rules.right), children, strict=True):

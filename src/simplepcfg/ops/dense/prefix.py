@@ -11,7 +11,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import SimpleRules, check_prefix_lengths
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.recursion import Sums, inside_cells, log_product
-from simplepcfg.ops.logs import safe_log, safe_logsumexp
+from simplepcfg.ops.logs import log_share, safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import least_solution, left_corner_closure
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 
@@ -120,8 +120,7 @@ class GrowingDensePrefix:
         return self.tags
 
     def log_end(self) -> Tensor:
-        impossible = self.log_prefix == -math.inf
-        return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
+        return log_share(self.log_sentence, self.log_prefix)
 
     @property
     def length(self) -> int:

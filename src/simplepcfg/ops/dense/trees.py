@@ -9,7 +9,7 @@ from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import Best, inside_cells
 from simplepcfg.ops.descent import Nodes, descend
-from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, rule_symbols, word_and_bonus_logs
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, rule_symbols, scored_trees
 
 
 @without_autocast
@@ -70,14 +70,9 @@ def as_children(
 
 
 def with_log_probabilities(arguments: DenseArguments, sentence: Tensor, trees: TreeTensors) -> Trees:
-    """Add log p(words, tree) to trees, summed in float64 and differentiable; -inf for a missing tree.
-
-    ``sentence`` [T] is the index in the batch of each tree's sentence. The log-weights of spans are included.
-    """
-    spans, _, labels, tags = trees
-    total = dense_rule_log_probabilities(arguments.root, arguments.rules, sentence, trees)
-    total = total + word_and_bonus_logs(arguments.log_emissions, arguments.span_bonus, sentence, spans, labels, tags)
-    return Trees(*trees, total.to(arguments.log_emissions.dtype))
+    """Add log p(words, tree) to trees, as ``scored_trees`` does."""
+    log_rules = dense_rule_log_probabilities(arguments.root, arguments.rules, sentence, trees)
+    return scored_trees(trees, log_rules, arguments.log_emissions, arguments.span_bonus, sentence)
 
 
 def dense_rule_log_probabilities(root: Tensor, rules: Tensor, sentence: Tensor, trees: TreeTensors) -> Tensor:

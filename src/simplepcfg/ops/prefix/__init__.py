@@ -11,6 +11,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_prefix_lengths
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import requires_graph
+from simplepcfg.ops.logs import log_share
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
@@ -26,10 +27,8 @@ __all__ = [
     "SENTENCE_THRESHOLD",
     "Closure",
     "GrowingPrefix",
-    "NextWord",
     "PrefixStates",
     "left_corner_closure",
-    "next_word",
     "prefix_log_probabilities",
     "prefix_states",
     "pruned_prefix_states",
@@ -94,14 +93,9 @@ class PrefixStates:
     @without_autocast
     def _tags(self, at: Places, kind: torch.dtype) -> Tensor:
         log_prefix = self.log_prefix[at]
-        impossible = log_prefix == -math.inf
-        scale = (
-            self.states.exponents[at] * math.log(2)
-            + self.states.log_words[at]
-            - log_prefix.masked_fill(impossible, 0.0)
-        )
-        scale = scale.exp().masked_fill(impossible, 0.0)
-        return self.states.tag_weights(at, scale, kind).masked_fill_(impossible[..., None], 0.0)
+        log_scale = self.states.exponents[at] * math.log(2) + self.states.log_words[at]
+        tags = self.states.tag_weights(at, log_share(log_scale, log_prefix).exp(), kind)
+        return tags.masked_fill_((log_prefix == -math.inf)[..., None], 0.0)
 
 
 @without_autocast
@@ -184,38 +178,6 @@ def pruned_prefix_states(
             return None
         log_prefix = _within(states.log_words, lengths)
         return PrefixStates(log_prefix, _within(states.log_sentences, lengths), states), kept.clamp(max=1.0).log().abs()
-
-
-@dataclass(frozen=True)
-class NextWord:
-    """The prediction of what follows each sentence of a batch, taken as a prefix."""
-
-    log_prefix: Tensor  # [B] float64: log P(a sentence begins with the prefix)
-    tags: Tensor  # [B, P] float64: P(the next word's preterminal | prefix)
-    log_end: Tensor  # [B] float64: log P(the sentence ends here | prefix)
-
-
-@without_autocast
-def next_word(
-    rules: SimpleRules, sentences: Sentences, *, closure: Closure | None = None, backend: str = "auto"
-) -> NextWord:
-    """Predict the preterminal of the next word, or the end of the sentence, after each sentence.
-
-    The arguments are those of ``prefix_states``. ``tags`` times the emissions is the distribution of the next word.
-    """
-    states = prefix_states(rules, sentences, closure=closure, backend=backend)
-    batch, posts = states.log_prefix.shape
-    ends = check_prefix_lengths(sentences.lengths, batch, posts - 1)
-    log_emissions = sentences.log_emissions
-    tags = log_emissions.new_empty(batch, log_emissions.shape[-1], dtype=torch.float64)
-    for end in sorted(set(ends.tolist())):
-        chosen = (ends == end).to(tags.device)
-        tags[chosen] = states.next_tags(slice(end, end + 1))[chosen, 0]
-    at = (torch.arange(batch, device=tags.device), ends.to(tags.device))
-    log_prefix, log_sentence = states.log_prefix[at], states.log_sentence[at]
-    impossible = log_prefix == -math.inf
-    log_end = (log_sentence - log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
-    return NextWord(log_prefix, tags, log_end)
 
 
 def _refuse_bonus(sentences: Sentences) -> None:

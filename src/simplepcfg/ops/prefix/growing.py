@@ -7,6 +7,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
+from simplepcfg.ops.logs import log_share
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
 from simplepcfg.ops.prefix.left_to_right import left_to_right, sum_products
 from simplepcfg.ops.prefix.scaled_rows import ScaledRows
@@ -63,14 +64,12 @@ class GrowingPrefix:
 
     def next_tags(self) -> Tensor:
         """Compute P(preterminal of the next word given the prefix): [S, P]; 0 after a prefix of probability 0."""
-        impossible = self.log_prefix == -math.inf
-        scale = self.exponents[:, -1] * LOG_2 + self.log_words - self.log_prefix.masked_fill(impossible, 0.0)
-        return self._tag_weights() * scale.exp().masked_fill(impossible, 0.0)[:, None]
+        scale = log_share(self.exponents[:, -1] * LOG_2 + self.log_words, self.log_prefix).exp()
+        return self._tag_weights() * scale[:, None]
 
     def log_end(self) -> Tensor:
         """Compute log P(the sentence ends here given the prefix): [S]; −inf after a prefix of probability 0."""
-        impossible = self.log_prefix == -math.inf
-        return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
+        return log_share(self.log_sentence, self.log_prefix)
 
     @property
     def length(self) -> int:

@@ -10,7 +10,7 @@ from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.sample.draws import draw_uniforms
 from simplepcfg.ops.sample.lengths import check_kept, check_request, draw_lengths_and_roots, length_table
 from simplepcfg.ops.sample.top_down import draw_from_chart, draw_nodes
-from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, tree_log_probabilities
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, rule_log_probabilities, scored_trees
 
 __all__ = ["sample_derivations", "sample_trees"]
 
@@ -40,7 +40,9 @@ def sample_trees(rules: SimpleRules, sentences: Sentences, samples: int, generat
     sentence = torch.arange(batch * samples, device=uniforms.device) // samples
     with torch.no_grad():
         trees = draw_from_chart(arguments, samples, uniforms).to_tensors()
-    return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees)).view(batch, samples)
+    log_rules = rule_log_probabilities(arguments.rules, sentence, trees)
+    scored = scored_trees(trees, log_rules, arguments.log_emissions, arguments.span_bonus, sentence)
+    return scored.view(batch, samples)
 
 
 @without_autocast

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments
-
 # Columns of the uniform numbers: the length, the root, and then split, left child and right child of each node.
 BEFORE_NODES = 2
 NODE_DRAWS = 3
@@ -31,12 +29,3 @@ def pick_from_logs(logs: Tensor, uniform: Tensor) -> Tensor:
     """Draw indices from log-weights; see ``pick``. If all are -inf, the index is arbitrary."""
     top = logs.amax(-1, keepdim=True)
     return pick((logs - torch.where(top > -torch.inf, top, 0.0)).exp(), uniform)
-
-
-def root_symbols(arguments: InsideArguments, top: Tensor, log_z: Tensor, uniform: Tensor) -> Tensor:
-    """Draw S root symbols of each sentence: [B, S], -1 if the sentence has no tree.
-
-    ``top`` [B, N] is β of the whole sentence up to a factor, and ``uniform`` is [B, S].
-    """
-    drawn = pick_from_logs(arguments.root.detach().double().log() + top.double().log(), uniform)
-    return torch.where(log_z[:, None] > -torch.inf, drawn, -1)

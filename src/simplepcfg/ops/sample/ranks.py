@@ -14,9 +14,16 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.sample.draws import WEIGHTS_AT_ONCE, pick
-from simplepcfg.ops.trees import rule_symbols
+from simplepcfg.ops.trees import TreeTensors, rule_symbols
 
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]  # root [N], up [N, R], to_left and to_right [R, N + P]
+
+
+def with_symbols(factors: Factors, trees: TreeTensors, generator: torch.Generator) -> TreeTensors:
+    """Draw a symbol for each node of trees of ranks; the generator is the one that drew the ranks."""
+    spans, splits, ranks, tags = trees
+    numbers = torch.rand(ranks.shape, generator=generator, device=generator.device, dtype=torch.float64)
+    return spans, splits, symbols_of_ranks(factors, spans, splits, ranks, numbers.to(ranks.device)), tags
 
 
 @torch.no_grad()
@@ -43,24 +50,20 @@ def _rows_of_parents(size: int, spans: Tensor, splits: Tensor, ranks: Tensor) ->
     start, middle, rank = spans[..., 0].clamp(min=0), splits.clamp(min=0), ranks.clamp(min=0)
     # Each parent writes its row to the columns of its children, or to a spare last column if a child is a word.
     rows = torch.full((trees, nodes + 1), 2 * size, device=ranks.device)
-    left, right = ranks >= 0, ranks >= 0
-    left = left & (middle - start > 1)
-    right = right & (spans[..., 1] - middle > 1)
-    rows.scatter_(1, torch.where(left, node + 1, nodes), rank)
-    rows.scatter_(1, torch.where(right, node + middle - start, nodes), size + rank)
+    here = ranks >= 0
+    rows.scatter_(1, torch.where(here & (middle - start > 1), node + 1, nodes), rank)
+    rows.scatter_(1, torch.where(here & (spans[..., 1] - middle > 1), node + middle - start, nodes), size + rank)
     return rows[:, :nodes]
 
 
-def rank_rule_log_probabilities(
-    factors: Factors, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
-) -> Tensor:
+def rank_rule_log_probabilities(factors: Factors, trees: TreeTensors) -> Tensor:
     """Compute the log-probability of each tree's rules, summed over ranks: [T] float64; -inf for a missing tree.
 
     Emissions are not included. The result is differentiable.
     """
-    root, up, to_left, to_right = factors
+    (root, up, to_left, to_right), labels = factors, trees[2]
     here = labels >= 0
-    index = torch.stack([side[here] for side in rule_symbols(root.shape[-1], spans, splits, labels, tags)])  # [3, K]
+    index = torch.stack([side[here] for side in rule_symbols(root.shape[-1], *trees)])  # [3, K]
     scores = [
         (up[a].double() * to_left[:, b].T.double() * to_right[:, c].T.double()).sum(-1)
         for a, b, c in index.split(max(1, WEIGHTS_AT_ONCE // up.shape[-1]), 1)

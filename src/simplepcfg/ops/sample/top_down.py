@@ -9,7 +9,7 @@ from torch import Tensor
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, WEIGHTS_AT_ONCE, pick, pick_from_logs, root_symbols
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, WEIGHTS_AT_ONCE, pick, pick_from_logs
 
 
 class Tables(Protocol):
@@ -114,7 +114,9 @@ def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) 
     batch, n, _, _ = arguments.sizes
     chart = ScaledChart(arguments)
     log_z = chart.fill()
-    roots = root_symbols(arguments, chart.top, log_z, uniforms[:, 1].view(batch, samples))
+    tops = arguments.root.double().log() + chart.top.double().log()  # [B, N], up to a constant
+    roots = pick_from_logs(tops, uniforms[:, 1].view(batch, samples))
+    roots = torch.where(log_z[:, None] > -torch.inf, roots, -1)  # a sentence without a tree
     lengths = torch.full((batch,), n, device=chart.device) if chart.lengths is None else chart.lengths
     nodes = Nodes.begin(roots.view(-1), lengths.repeat_interleave(samples), n)
     sentence = torch.arange(batch, device=chart.device).repeat_interleave(samples)

@@ -12,8 +12,9 @@ from simplepcfg.ops.trees import (
     Trees,
     TreeTensors,
     empty_trees,
+    rule_log_probabilities,
+    scored_trees,
     stack_trees,
-    tree_log_probabilities,
 )
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 from simplepcfg.ops.viterbi.pruned import pruned_best_trees
@@ -75,7 +76,8 @@ def viterbi(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") 
     if n == 1:
         return empty_trees(batch, log_emissions)
     trees = BACKENDS[backend](arguments)
-    return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees))
+    log_rules = rule_log_probabilities(arguments.rules, sentence, trees)
+    return scored_trees(trees, log_rules, log_emissions, arguments.span_bonus, sentence)
 
 
 def tree_backend(backend: str, arguments: InsideArguments) -> str:
