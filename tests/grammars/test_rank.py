@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ from torch import Tensor
 from contract import check_grammar
 from oracle import binary_trees
 from simplepcfg.grammars import DenseEmissions, RankGrammar, SimpleGrammar, simple
-from simplepcfg.ops.arguments import Sentences
 
 N, P, V = 3, 4, 5
 WORDS = torch.tensor([[1, 2, 3, 4], [4, 1, 1, 0], [2, 3, 0, 0]])
@@ -118,11 +118,13 @@ def test_a_simple_grammar_is_a_rank_grammar_with_a_rank_a_symbol() -> None:
 def test_pruned_questions_go_to_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simple, "LEAST_NONTERMINALS", 1)
     grammar = rank_grammar(3)
-    sentences = Sentences.of(grammar.log_emissions(WORDS, LENGTHS), LENGTHS, None)
-    assert grammar._pruned_log_partition(sentences) is not None
-    assert grammar._pruned_prefix_states(sentences, True) is not None
+    pruned = Mock(wraps=simple.pruned_prefix_states)
+    monkeypatch.setattr(simple, "pruned_prefix_states", pruned)
     log_z, _ = grammar.pruned_log_partition(WORDS, LENGTHS)
+    states, _ = grammar.pruned_prefix_states(WORDS, LENGTHS)
+    assert pruned.call_count == 2
     torch.testing.assert_close(log_z, grammar.log_partition(WORDS, LENGTHS))
+    torch.testing.assert_close(states.log_prefix, grammar.prefix_log_probabilities(WORDS, LENGTHS))
 
 
 def test_contract() -> None:

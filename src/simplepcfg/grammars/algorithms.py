@@ -36,6 +36,11 @@ class Algorithms(Generic[Sampled, Counts]):
     def _log_partition(self, sentences: Sentences) -> Tensor:
         raise self._unsupported("log-probability of sentences")
 
+    def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
+        """Return log p and by about how much it is too small, where leaving out spans takes less time."""
+        log_z = self._log_partition(sentences)
+        return log_z, torch.zeros_like(log_z)
+
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         raise self._unsupported("span marginals")
 
@@ -74,6 +79,11 @@ class Algorithms(Generic[Sampled, Counts]):
 
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixTable:
         raise self._unsupported("prefix probabilities")
+
+    def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixTable, Tensor]:
+        """Return states and by about how much surprisals are too large, where leaving out nodes takes less time."""
+        states = self._prefix_states(sentences, ends)
+        return states, torch.zeros_like(states.log_prefix)
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         """Return P(preterminal of the next word given a prefix) [B, P] and log P(the sentence ends here) [B]."""

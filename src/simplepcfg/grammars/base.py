@@ -103,21 +103,8 @@ class Grammar(Algorithms[Sampled, Counts]):
 
         Both are [B]; the error is by about how much log p is too small. See ops/prefix/README.md.
         """
-        sentences = self._sentences(words, lengths, span_bonus)
         with torch.no_grad():
-            pruned = self._pruned_log_partition(sentences)
-            if pruned is None:
-                log_z = self._log_partition(sentences)
-                return log_z, torch.zeros_like(log_z)
-            return pruned
-
-    def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor] | None:
-        """Return log p and its error, or None where the exact form takes less time."""
-        return None
-
-    def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixTable, Tensor] | None:
-        """Return states and their errors, or None where the exact form takes less time."""
-        return None
+            return self._pruned_log_partition(self._sentences(words, lengths, span_bonus))
 
     @without_autocast
     def span_marginals(
@@ -282,13 +269,8 @@ class Grammar(Algorithms[Sampled, Counts]):
         The error, [B, n + 1], is by about how many nats the surprisal of each word, and of the end, is too large. See
         ops/prefix/README.md.
         """
-        sentences = self._sentences(words, lengths)
         with torch.no_grad():
-            pruned = self._pruned_prefix_states(sentences, ends)
-            if pruned is None:
-                states = self._prefix_states(sentences, ends)
-                return states, torch.zeros_like(states.log_prefix)
-            return pruned
+            return self._pruned_prefix_states(self._sentences(words, lengths), ends)
 
     @without_autocast
     def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -1,7 +1,7 @@
 """Emissions of words by preterminals: as a table, or as features whose product is never made for all words."""
 
 from dataclasses import dataclass, replace
-from typing import Never, Protocol, Self
+from typing import Never, Self
 
 import torch
 from torch import Tensor
@@ -9,48 +9,49 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import lengths_tensor
 from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
-from simplepcfg.ops.tensor_fields import described
+from simplepcfg.ops.tensor_fields import described, with_tensors
 
 
-class Emissions(Protocol):
+class Emissions:
     """Gives the log-probability of each word of a batch under each preterminal.
 
     Its methods are documented here, and not again in the classes below.
     """
 
+    __slots__ = ()
+    __repr__ = described
+
     def log_probabilities(self, words: Tensor) -> Tensor:
         """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
-        ...
+        raise NotImplementedError
 
     @property
     def vocabulary_size(self) -> int:
         """Number of word ids, padding included."""
-        ...
+        raise NotImplementedError
 
     def of_words(self, start: int, stop: int) -> Tensor:
         """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
-        ...
+        raise NotImplementedError
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
         """Return log emit of all words under some preterminals [U]: [U, V] or [B, U, V]; −inf for padding."""
-        ...
+        raise NotImplementedError
 
     def detached(self) -> Self:
         """Return the same numbers without gradients."""
-        ...
+        return with_tensors(self, torch.Tensor.detach)
 
     def of_sentence(self, sentence: int) -> Self:
         """Return the emissions of one sentence, where each sentence has its own."""
-        ...
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DenseEmissions:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class DenseEmissions(Emissions):
     """log emit[T, w] as a table over all words."""
 
     log_emit: Tensor  # [P, V] or [B, P, V]
-
-    __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
         if self.log_emit.dim() == 2:
@@ -68,22 +69,17 @@ class DenseEmissions:
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
         return self.log_emit[..., preterminals, :]
 
-    def detached(self) -> "DenseEmissions":
-        return DenseEmissions(self.log_emit.detach())
-
     def of_sentence(self, sentence: int) -> "DenseEmissions":
         return DenseEmissions(self.log_emit[sentence])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FactoredEmissions:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class FactoredEmissions(Emissions):
     """emit[T, w] ∝ exp(features[T] · embedding[w]), normalised over the real words: id 0 is padding and has no row."""
 
     features: Tensor  # [P, D], or [B, P, D] where each sentence has its own
     embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
     log_normaliser: Tensor  # [P] or [B, P]
-
-    __repr__ = described
 
     @staticmethod
     def normalised(features: Tensor, embeddings: Tensor) -> "FactoredEmissions":
@@ -108,9 +104,6 @@ class FactoredEmissions:
         logs = scores.sub(self.log_normaliser[..., preterminals, None]).clamp(max=0.0)
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
-    def detached(self) -> "FactoredEmissions":
-        return FactoredEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
-
     def of_sentence(self, sentence: int) -> "FactoredEmissions":
         return FactoredEmissions(self.features[sentence], self.embeddings, self.log_normaliser[sentence])
 
@@ -126,15 +119,13 @@ class FactoredEmissions:
         return self.features.to(self.embeddings.dtype)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BatchEmissions:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class BatchEmissions(Emissions):
     """Factored emissions for training: normalised in every batch, so that one backward pass has all gradients."""
 
     features: Tensor  # [P, D] or [B, P, D]
     embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
     precision: str | None = None
-
-    __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
         _check_sentences(words, self.features)
@@ -150,15 +141,12 @@ class BatchEmissions:
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
         return FactoredEmissions.normalised(self.features, self.embeddings).of_preterminals(preterminals)
 
-    def detached(self) -> "BatchEmissions":
-        return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
-
     def of_sentence(self, sentence: int) -> "BatchEmissions":
         return replace(self, features=self.features[sentence])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NoEmissions:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class NoEmissions(Emissions):
     """The emissions of a grammar without a vocabulary, which is asked about log-emissions [B, n, P] only."""
 
     def _refuse(self, *_: object) -> Never:
@@ -167,14 +155,11 @@ class NoEmissions:
             "give the grammar emissions"
         )
 
-    log_probabilities = of_words = of_preterminals = _refuse
+    log_probabilities = of_words = of_preterminals = _refuse  # type: ignore[assignment]
 
     @property
     def vocabulary_size(self) -> int:
         self._refuse()
-
-    def detached(self) -> "NoEmissions":
-        return self
 
     def of_sentence(self, sentence: int) -> "NoEmissions":
         return self

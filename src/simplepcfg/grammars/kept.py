@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 from torch import Tensor
 
+from simplepcfg.ops.transposed_rules import changes
+
 Value = TypeVar("Value")
 
 
@@ -24,10 +26,7 @@ class Kept(Generic[Value]):
 
     def of(self, tensors: tuple[Tensor, ...], compute: Callable[[], Value]) -> Value:
         """Return the value for these tensors, which must be the same objects in every call."""
-        # Tensors that were made in inference mode do not count their changes.
-        versions = tuple(
-            (0 if tensor.is_inference() else tensor._version, tensor.dtype, tensor.device) for tensor in tensors
-        )
+        versions = tuple((changes(tensor), tensor.dtype, tensor.device) for tensor in tensors)
         if self._kept is None or self._kept[0] != versions:
             self._kept = versions, compute()
         return self._kept[1]

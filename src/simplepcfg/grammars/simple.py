@@ -13,6 +13,7 @@ from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
+from simplepcfg.grammars.prefix import PrefixTable
 from simplepcfg.grammars.sampling import SampledSentences, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences, SimpleRules
 from simplepcfg.ops.autograd_context import requires_graph
@@ -110,15 +111,14 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     def _log_partition(self, sentences: Sentences) -> Tensor:
         return log_partition(self.rules, sentences, backend=self.backend)
 
-    def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor] | None:
+    def _pruned_log_partition(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         closure = self._closure_to_prune() if sentences.span_bonus is None else None
-        if closure is None:
-            return None
-        pruned = pruned_prefix_states(self.rules, sentences, closure, threshold=SENTENCE_THRESHOLD)
-        if pruned is None:
-            return None
-        states, errors = pruned
-        return states.log_sentence[sentences.last_posts()].to(self.root.dtype), errors.sum(-1)
+        if closure is not None:
+            pruned = pruned_prefix_states(self.rules, sentences, closure, threshold=SENTENCE_THRESHOLD)
+            if pruned is not None:
+                states, errors = pruned
+                return states.log_sentence[sentences.last_posts()].to(self.root.dtype), errors.sum(-1)
+        return Grammar._pruned_log_partition(self, sentences)
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)
@@ -175,6 +175,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixStates:
         return prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)
 
-    def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixStates, Tensor] | None:
+    def _pruned_prefix_states(self, sentences: Sentences, ends: bool) -> tuple[PrefixTable, Tensor]:
         closure = self._closure_to_prune()
-        return None if closure is None else pruned_prefix_states(self.rules, sentences, closure, ends=ends)
+        pruned = None if closure is None else pruned_prefix_states(self.rules, sentences, closure, ends=ends)
+        return pruned or Grammar._pruned_prefix_states(self, sentences, ends)

@@ -1,6 +1,6 @@
 """Networks that turn symbol embeddings into features, whose dot products are logits, and their initialisation."""
 
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -47,22 +47,6 @@ class FeatureNorm(nn.Module):
         return F.rms_norm(y, y.shape[-1:], self.gains.to(y.dtype))
 
 
-class FeatureNetwork(Protocol):
-    """A network that ``ops.neural.residual_networks`` can compute from its weights, except for its last operations."""
-
-    def weights(self) -> list[Tensor]:
-        """Return matrices and biases in the order of use."""
-        ...
-
-    def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """Return the network's output from its layers' output y and its input x: outer residual connection and norm."""
-        ...
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map [..., inputs] to [..., size]."""
-        ...
-
-
 class ResidualLayer(nn.Module):
     """Residual layer x + ReLU(W x + b) with optional RMS normalisation: the paper's network of parents and children."""
 
@@ -72,9 +56,11 @@ class ResidualLayer(nn.Module):
         self.norm = FeatureNorm(size) if rms_norm else nn.Identity()
 
     def weights(self) -> list[Tensor]:
+        """Return matrices and biases in the order of use."""
         return [self.linear.weight, self.linear.bias]
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
+        """Return the network's output from its layers' output y and its input x: outer residual connection and norm."""
         return self.norm(y)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -106,6 +92,10 @@ class ResidualNetwork(nn.Sequential):
         for layer in self:
             y = y if isinstance(layer, FeatureNorm) else layer(y)
         return self.finish(y, x)
+
+
+# What ``ops.neural.residual_networks`` can compute from the weights, except for the last operations.
+FeatureNetwork = ResidualLayer | ResidualNetwork
 
 
 @torch.no_grad()

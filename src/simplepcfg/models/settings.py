@@ -35,7 +35,10 @@ class KindConfig:
         for each in fields(self):
             value = getattr(self, each.name)
             if each.name in SIZES:
-                _check_size(each.name, value)
+                if value < 1:
+                    raise InputError(f"model.{each.name} = {value}; it must be at least 1")
+                if value >= SIZE_LIMIT:
+                    raise InputError(f"model.{each.name} = {value}; it must be below {SIZE_LIMIT}")
             elif each.name in DEVIATIONS and not (value >= 0 and math.isfinite(value)):
                 raise InputError(f"model.{each.name} = {value}; it must be finite and at least 0")
             elif get_origin(each.type) is Literal and value not in get_args(each.type):
@@ -108,13 +111,6 @@ class ModelSizes:
         names = ("activations", "rules", "tags", "span_numbers", "word_numbers")
         parts: dict[str, Any] = {name: -(-getattr(self, name) // shards) for name in names}
         return replace(self, rule_gradient=True, **parts)
-
-
-def _check_size(name: str, value: int) -> None:
-    if value < 1:
-        raise InputError(f"model.{name} = {value}; it must be at least 1")
-    if value >= SIZE_LIMIT:
-        raise InputError(f"model.{name} = {value}; it must be below {SIZE_LIMIT}")
 
 
 def check_vocabulary(size: int) -> None:

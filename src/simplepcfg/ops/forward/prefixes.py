@@ -13,7 +13,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import check_prefix_lengths
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
-from simplepcfg.ops.forward.filtering import Chain, filtered
+from simplepcfg.ops.forward.filtering import filtered, filtering, next_states
 from simplepcfg.ops.products import matrix_mode
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 
@@ -40,12 +40,12 @@ def forward_prefixes(
     longer = F.pad(log_emissions.masked_fill(beyond[:, 1:, None], 0.0), (0, 0, 0, 1))
     given = check_arguments(longer, start, transitions, None, precision)
     with matrix_mode(precision, log_emissions.device):
-        steps = list(Chain.of(given).steps())
-    log_words = torch.stack([log_word for _, _, log_word in steps[:-1]], 1) if n else longer[:, :0, 0]
+        steps = list(filtering(given))
+    log_words = torch.stack([log_word for _, log_word in steps[:-1]], 1) if n else longer[:, :0, 0]
     log_prefix = F.pad(log_words.double().cumsum(1), (1, 0)).clamp(max=0.0).masked_fill(beyond, -math.inf)
     log_sentence = log_prefix.masked_fill(~end, -math.inf)
     gone = beyond | end | (log_prefix == -math.inf)
-    next_state = torch.stack([predicted for predicted, _, _ in steps], 1)
+    next_state = torch.stack([predicted for predicted, _ in steps], 1)
     next_state = next_state / next_state.sum(-1, keepdim=True).clamp(min=torch.finfo(next_state.dtype).tiny)
     return TagPrefixes(log_prefix, log_sentence, next_state.masked_fill(gone[..., None], 0.0))
 
@@ -86,7 +86,5 @@ class GrowingForward:
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
         alpha, log_word = filtered(self.next_state, log_emissions.double())
-        for factor in self._factors:
-            alpha = alpha @ factor
-        self.next_state, self.log_prefix = alpha, self.log_prefix + log_word
+        self.next_state, self.log_prefix = next_states(alpha, self._factors), self.log_prefix + log_word
         self.length += 1
