@@ -160,8 +160,6 @@ def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
     if left.dim() != right.dim():
         raise InputError("left and right must both have a batch dimension, or neither")
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
-    if not log_emissions.dtype.is_floating_point:
-        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
     check_precision(rules.precision)
     if span_bonus is not None and tuple(span_bonus.shape) != (batch, n + 1, n + 1):
         raise InputError(f"span_bonus has shape {_shape(span_bonus)}; it must be {[batch, n + 1, n + 1]}")
@@ -177,7 +175,9 @@ def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
 
 
 def check_word_shape(log_emissions: Tensor, columns: str = "P") -> tuple[int, int, int]:
-    """Return the shape of log-emissions; InputError unless they are [B, n, P], none of them 0."""
+    """Return the shape of log-emissions; InputError unless they are floating-point [B, n, P], none of them 0."""
+    if not log_emissions.is_floating_point():
+        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
     if log_emissions.dim() != 3 or 0 in log_emissions.shape:
         shape = _shape(log_emissions)
         raise InputError(f"log_emissions has shape {shape}; it must be [B, n, {columns}], none of them 0")

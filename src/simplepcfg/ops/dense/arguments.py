@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import check_bonus, check_lengths, check_probabilities, check_rule_shape, check_word_shape
 
 
@@ -75,8 +74,6 @@ def check_dense_arguments(
         check_rule_shape(name, tensor, tail, batch, f"B = {batch}, N = {nonterminals}, P = {preterminals}")
         check_probabilities(name, tensor)
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
-    if not dtype.is_floating_point:
-        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
     return DenseArguments(
         log_emissions.to(dtype),
         root.to(dtype),

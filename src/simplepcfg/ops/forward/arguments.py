@@ -57,8 +57,6 @@ def check_arguments(
         check_probabilities(name, tensor)
     if len({factor.dim() for factor in factors}) > 1:
         raise InputError("both factors of the transitions must have a batch dimension, or neither")
-    if not log_emissions.dtype.is_floating_point:
-        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
     check_precision(precision)
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
     narrow = log_emissions.is_cuda and dtype != torch.float64

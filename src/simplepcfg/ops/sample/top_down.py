@@ -44,37 +44,21 @@ def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor)
             distance = torch.arange(1, logs.shape[1] + 1, device=logs.device)  # the width of the left child
             logs = logs.masked_fill_(distance >= width[:, None], -torch.inf)
             split[trees] += pick_from_logs(logs, uniforms[trees, first])
-        children = [
-            _draw_children(tables, sentence, side, begin, stop - begin, label, active, uniforms[:, first + 1 + side])
-            for side, (begin, stop) in enumerate(((start, split), (split, end)))
-        ]
-        return split, children[0], children[1]
+        children = (torch.zeros_like(label), torch.zeros_like(label))
+        for side, (begin, stop) in enumerate(((start, split), (split, end))):
+            width = stop - begin
+            for wide in (True, False):
+                trees = (active & ((width > 1) == wide)).nonzero().squeeze(1)
+                if not trees.numel():
+                    continue
+                columns = tables.rules(sentence[:1], side, label[:1], wide).shape[1]
+                for some in trees.split(max(1, WEIGHTS_AT_ONCE // columns)):
+                    weights = tables.rules(sentence[some], side, label[some], wide)
+                    weights = weights * tables.values(sentence[some], begin[some], width[some])
+                    children[side][some] = pick(weights, uniforms[some, first + 1 + side])
+        return split, *children
 
     descend(nodes, choose)
-
-
-def _draw_children(
-    tables: Tables,
-    sentence: Tensor,
-    side: int,
-    start: Tensor,
-    width: Tensor,
-    label: Tensor,
-    active: Tensor,
-    uniform: Tensor,
-) -> Tensor:
-    """Draw a symbol for the child on one side of each tree's node; 0 for trees without a node at this step."""
-    symbols = torch.zeros_like(label)
-    for wide in (True, False):
-        trees = (active & ((width > 1) == wide)).nonzero().squeeze(1)
-        if not trees.numel():
-            continue
-        columns = tables.rules(sentence[:1], side, label[:1], wide).shape[1]
-        for some in trees.split(max(1, WEIGHTS_AT_ONCE // columns)):
-            weights = tables.rules(sentence[some], side, label[some], wide)
-            weights = weights * tables.values(sentence[some], start[some], width[some])
-            symbols[some] = pick(weights, uniform[some])
-    return symbols
 
 
 class ChartTables:
