@@ -9,10 +9,10 @@ from typing import TypeVar
 import torch
 
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
+from simplepcfg.data.raw_text import shortened
 from simplepcfg.errors import ResourceError, counted
 from simplepcfg.evaluation import likelihood
 from simplepcfg.grammars import Grammar
-from simplepcfg.inference.sentences import shortened
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.models.settings import ModelSizes
 from simplepcfg.progress import stage
@@ -51,7 +51,7 @@ def in_batches(
     """
     for index, tokens in enumerate(sentences):
         if (reason := reason_too_long(run, len(tokens))) is not None:
-            raise ResourceError(f"sentence {index} ({shortened(tokens)!r}): {reason}")
+            raise ResourceError(f"sentence {index} ({shortened(' '.join(tokens))!r}): {reason}")
     results = [otherwise() for _ in sentences]
     places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
     encoded = [run.vocabulary.encode(sentences[index]) for index in places]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.raw_text import shortened
 from simplepcfg.data.readers import read_trees
-from simplepcfg.data.trees import SpanTree, as_tree
+from simplepcfg.data.trees import PHRASE_LABEL, SpanTree, as_tree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
@@ -21,7 +22,6 @@ from simplepcfg.inference.sentences import (
     listed,
     nltk_trees,
     original_tree,
-    shortened,
     split_sentences,
 )
 from simplepcfg.ops.mbr import best_trees
@@ -80,7 +80,9 @@ class Ensemble:
         """Return the tree of each sentence as spans; see `Run.parse_spans`."""
         split = list(split_sentences(sentences, self.runs[0].preprocessing))
         return [
-            original_tree(words, self.runs[0].preprocessing.apply(words, tags), spans)
+            original_tree(
+                words, self.runs[0].preprocessing.apply(words, tags), [(i, j, PHRASE_LABEL) for i, j in spans]
+            )
             for (words, tags), spans in zip(split, self._decode(split), strict=True)
         ]
 
@@ -105,20 +107,16 @@ class Ensemble:
         for run in self.runs:
             prepared = [run.preprocessing.apply(words, tags) for words, tags in sentences]
             first = first or prepared
-            self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
+            for (words, one), other in zip(pairs, first, strict=True):
+                if one.kept != other.kept or len(one.tokens) != len(other.tokens):
+                    raise InputError(
+                        # Quoted, not counted: callers pass sentences in parts, so a number here is not the file's line.
+                        f"sentence {shortened(' '.join(words))!r}: {self.runs[0].name} sees {len(other.tokens)} "
+                        f"tokens, {run.name} {len(one.tokens)}; an ensemble needs runs whose preprocessing keeps the "
+                        "same words"
+                    )
             tables = span_marginals(run, pairs, None, separators=True)
             logs = [(table + LEAST_MARGINAL).log() / len(self.runs) for table in tables]
             total = [a + b for a, b in zip(total, logs, strict=True)] if total else logs
         return [best_trees(table.exp()[None])[0] if len(table) > 2 else [] for table in total]
-
-    def _refuse_other_words(
-        self, run: Run, sentences: Tagged, first: Sequence[Prepared], prepared: Sequence[Prepared]
-    ) -> None:
-        for (words, _), one, other in zip(sentences, first, prepared, strict=True):
-            if one.kept != other.kept or len(one.tokens) != len(other.tokens):
-                raise InputError(
-                    # Quoted, not counted: callers pass sentences in parts, so a number here is not the file's line.
-                    f"sentence {shortened(words)!r}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
-                    f"{len(other.tokens)}; an ensemble needs runs whose preprocessing keeps the same words"
-                )

@@ -13,14 +13,14 @@ import torch
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree
+from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
 from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.marginals import Bonus, Words
-from simplepcfg.inference.sentences import original_labelled_tree, original_tree
+from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.runs.device import seeded
@@ -198,8 +198,5 @@ def labelled_tree(words: Sequence[str], prepared: Prepared, tree: LabelledTree) 
 
     Where there is no tree, all words hang from one `X`.
     """
-    if not (words and tree.labels):
-        return original_tree(words, prepared, [])
     spans = [(i, j, f"NT-{label}") for (i, j), label in zip(tree.spans, tree.labels, strict=True)]
-    tags = [f"T-{tag}" for tag in tree.tags]
-    return original_labelled_tree(words, prepared, spans, tags, [WORD_LABEL] * len(words))
+    return original_tree(words, prepared, spans, [f"T-{tag}" for tag in tree.tags])

@@ -22,7 +22,7 @@ from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.label_mapping import LabelMapping, Shares
 from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.marginals import Bonus, Words, with_separators
-from simplepcfg.inference.sentences import original_labelled_tree, original_tree
+from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 
 DECODERS = ("mbr", "exact-mbr", "viterbi")
@@ -44,7 +44,10 @@ def parse_spans(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, l
     if labels and run.labels is not None and run.labels.phrase_shares:
         return labelled_trees(run, prepared, bonus, run.labels, exact=exact)
     decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus, exact=exact)
-    return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
+    return [
+        original_tree(words, item, [(i, j, PHRASE_LABEL) for i, j in spans])
+        for (words, item), spans in zip(prepared, decoded, strict=True)
+    ]
 
 
 def check_decoder(decode: str) -> None:
@@ -129,7 +132,7 @@ def labelled_trees(
     single = [item if len(item) == 1 else [] for item in tokens]
     tagged = in_batches(run, single, compute_tags, lambda: None, least=1)
     return [
-        _labelled_tree(words, item, nodes, mapping) if (nodes := tree or tag) else original_tree(words, item, [])
+        _labelled_tree(words, item, nodes, mapping) if (nodes := tree or tag) else original_tree(words, item)
         for (words, item), tree, tag in zip(prepared, answers, tagged, strict=True)
     ]
 
@@ -154,4 +157,4 @@ def _labelled_tree(words: Sequence[str], item: Prepared, nodes: LabelledNodes, m
         elif i == 0 and j >= len(item.kept):
             spans.append((i, j, PHRASE_LABEL))
     dropped = [mapping.punctuation.get(escape_brackets(word), PUNCTUATION_TAG) for word in words]
-    return original_labelled_tree(words, item, spans, tags, dropped)
+    return original_tree(words, item, spans, tags, dropped)

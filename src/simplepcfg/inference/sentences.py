@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Union
 
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.tokens import checked_words, words_and_tags
-from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
+from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,12 +25,6 @@ def split_sentences(
     Strings are split as `preprocessing` says, without it at white space.
     """
     return words_and_tags(listed(sentences), str.split if preprocessing is None else preprocessing.split)
-
-
-def shortened(words: Sequence[str], most: int = 40) -> str:
-    """Return as much of a sentence as an error can quote."""
-    text = " ".join(words)
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def listed(sentences: Iterable[object]) -> list[Iterable[object] | SpanTree]:
@@ -59,35 +53,24 @@ def region_texts(sentences: Iterable[object]) -> list[list[str]]:
     return texts
 
 
-def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tuple[int, int]]) -> SpanTree:
-    """Return a model's spans over its tokens as a tree over the original words.
+def original_tree(
+    words: Sequence[str],
+    prepared: Prepared,
+    spans: Iterable[tuple[int, int, str]] = (),
+    tags: Sequence[str] = (),
+    dropped: Sequence[str] | None = None,
+) -> SpanTree:
+    """Return a model's labelled spans over its tokens, parents first, as a tree over the original words.
 
-    Words that preprocessing dropped hang from the lowest node around them, which at the sentence's ends is the
-    root; an added `<eos>` is not shown.
+    Words that preprocessing dropped hang from the lowest node around them, which at the sentence's ends is the root;
+    they have the tags of `dropped`, which has one a word. An added `<eos>` is not shown: a span that then covers the
+    same words as one below it goes, and the lower one's label stays. Without spans all words hang from one `X`.
     """
     if not words:
         return SpanTree((), (), ())
-    kept = prepared.kept
-    whole = (0, len(kept))  # grows to the whole sentence, as which from_spans adds it
-    inner = [(kept[i], kept[j - 1] + 1) for i, j in prepared.word_spans(spans) if (i, j) != whole]
-    return SpanTree.from_spans(words, inner)
-
-
-def original_labelled_tree(
-    words: Sequence[str],
-    prepared: Prepared,
-    spans: Iterable[tuple[int, int, str]],
-    tags: Sequence[str],
-    dropped: Sequence[str],
-) -> SpanTree:
-    """Return labelled spans over a model's tokens, parents first, as a tree over the original words.
-
-    Words that preprocessing dropped have the tags of `dropped`, which has one a word. Where an added `<eos>` is cut
-    off, a span that then covers the same words as one below it goes, and the lower one's label stays.
-    """
     kept, n = prepared.kept, len(prepared.kept)
     labels = {(i, min(j, n)): label for i, j, label in spans if min(j, n) - i >= 2}
-    tagged = list(dropped)
+    tagged = [WORD_LABEL] * len(words) if dropped is None else list(dropped)
     for index, tag in zip(kept, tags, strict=False):
         tagged[index] = tag
     nodes = [
