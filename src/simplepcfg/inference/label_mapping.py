@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -47,11 +46,6 @@ class LabelMapping(BaseModel):
             return cls.model_validate_json(content)
         except ValidationError:
             raise InputError(f"{fspath(path)}: no labels of symbols; let `simplepcfg evaluate` write them") from None
-
-    @classmethod
-    def of_folder(cls, path: Path) -> LabelMapping | None:
-        """Read the labels that a run's folder has; None if it has none."""
-        return cls.load(path) if path.is_file() else None
 
     def to_json(self) -> str:
         """Return the text of the file."""

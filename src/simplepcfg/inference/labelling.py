@@ -24,26 +24,12 @@ LEAST_SHARE = 0.005  # of a label that is kept
 def learn_labels(run: TrainedModel, trees: Sequence[SpanTree]) -> LabelMapping:
     """Learn what the run's symbols stand for in gold trees; each is named by its likeliest label.
 
-    learn_labels(run, list(read_trees("gold.trees"))).to_json()   # the content of labels.json
-    """
-    phrases, tags, punctuation = learn_shares(run, Treebank(list(trees), run.preprocessing))
-    return LabelMapping.model_construct(
-        format="simplepcfg labels 1",
-        phrases=_likeliest(phrases),
-        tags=_likeliest(tags),
-        model=weights_fingerprint(run.model),
-        phrase_shares=phrases,
-        tag_shares=tags,
-        punctuation=punctuation,
-    )
-
-
-def learn_shares(run: TrainedModel, treebank: Treebank) -> tuple[Shares, Shares, dict[str, str]]:
-    """Learn P(label | nonterminal), P(tag | preterminal) and the tags of dropped words from gold trees.
-
     Counts are expectations over the symbols of the run's own trees: a span that gold does not have counts for
     `NO_CONSTITUENT`.
+
+    learn_labels(run, list(read_trees("gold.trees"))).to_json()   # the content of labels.json
     """
+    treebank = Treebank(list(trees), run.preprocessing)
     gold = [gold_labels(tree) for tree in treebank.gold]
     tags = treebank.gold_tags
     labels = sorted({NO_CONSTITUENT, *(label for tree in gold for label in tree.values())})
@@ -67,10 +53,16 @@ def learn_shares(run: TrainedModel, treebank: Treebank) -> tuple[Shares, Shares,
         return [None] * len(batch.indices)
 
     in_batches(run, [item.tokens for item in treebank.prepared], compute, lambda: None)
-    return (
-        _shares(counts["phrases"].T, "NT", labels),
-        _shares(counts["tags"].T, "T", tag_names) if "tags" in counts else {},
-        _tags_of_dropped_words(treebank),
+    phrase_shares = _shares(counts["phrases"].T, "NT", labels)
+    tag_shares = _shares(counts["tags"].T, "T", tag_names) if "tags" in counts else {}
+    return LabelMapping.model_construct(
+        format="simplepcfg labels 1",
+        phrases=_likeliest(phrase_shares),
+        tags=_likeliest(tag_shares),
+        model=weights_fingerprint(run.model),
+        phrase_shares=phrase_shares,
+        tag_shares=tag_shares,
+        punctuation=_tags_of_dropped_words(treebank),
     )
 
 
@@ -87,10 +79,8 @@ def _shares(counts: Tensor, prefix: str, names: Sequence[str]) -> Shares:
 
 
 def _likeliest(shares: Shares) -> dict[str, str]:
-    rows = {
-        symbol: {name: share for name, share in row.items() if name != NO_CONSTITUENT} for symbol, row in shares.items()
-    }
-    return {symbol: max(row, key=lambda name: row[name]) for symbol, row in rows.items() if row}
+    rows = {symbol: {**row, NO_CONSTITUENT: 0.0} for symbol, row in shares.items()}
+    return {symbol: max(row, key=row.__getitem__) for symbol, row in rows.items() if any(row.values())}
 
 
 def _tags_of_dropped_words(treebank: Treebank) -> dict[str, str]:

@@ -361,6 +361,7 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
     """
     with stage(f"loading {directory}"):
         loaded = load_run(Path(directory), device)
+    labels = RunFolder(loaded.directory).labels
     run = Run(
         loaded.model,
         loaded.vocabulary,
@@ -369,7 +370,7 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         best=loaded.best,
         spelling=loaded.spelling,
         closed_vocabulary=closed_vocabulary,
-        labels=LabelMapping.of_folder(RunFolder(loaded.directory).labels),
+        labels=LabelMapping.load(labels) if labels.is_file() else None,
     )
     if run.labels is not None:
         run.labels.refuse_other(run.model, run.name)
