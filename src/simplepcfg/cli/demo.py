@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from simplepcfg.evaluation.treebank import Treebank
     from simplepcfg.inference.run import Run
     from simplepcfg.runs.config.schema import RunConfig
-    from simplepcfg.runs.run_folder import RunFolder
 
 SUMMARY = "Learn from the built-in treebank, then show results."
 CONFIG = "demo"
@@ -58,6 +57,7 @@ def command(
 
 def train_or_resume(out: Path, device: str, quiet: bool) -> None:
     """Train into a new folder, or go on with the demo that is in it; one that is finished stays as it is."""
+    from simplepcfg.runs.checkpoint import Checkpoint
     from simplepcfg.runs.config.files import load_config
     from simplepcfg.runs.device import resolve_device
     from simplepcfg.runs.run_folder import RunFolder
@@ -74,7 +74,8 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
     if saved.name != CONFIG:
         raise InputError(f"{out} holds a run that is not the demo; give another folder with --out")
     with_builtin_text(saved, out)
-    if is_finished(folder, saved):
+    whole = folder.checkpoint.exists() and folder.model.exists()
+    if whole and Checkpoint.load(folder.checkpoint).state.ended_by(saved.training) is not None:
         note(f"{out} holds a finished demo, shown again; to train anew: simplepcfg demo --out DIR", quiet)
     else:
         note(f"{out} holds a demo that was interrupted; going on with it", quiet)
@@ -94,16 +95,6 @@ def with_builtin_text(config: "RunConfig", folder: Path) -> "RunConfig":
             write_text(folder / name, "".join(f"{line}\n" for line in lines))
     text = {"train": str(folder / TRAIN), "valid": str(folder / VALID)}
     return config.model_copy(update={"data": config.data.model_copy(update=text)})
-
-
-def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
-    """Return whether the demo in this folder is finished, so that resuming would do nothing."""
-    from simplepcfg.runs.checkpoint import Checkpoint
-
-    if not (folder.checkpoint.exists() and folder.model.exists()):
-        return False
-    state = Checkpoint.load(folder.checkpoint).state
-    return state.ended_by(config.training) is not None
 
 
 def results_table(reports: list["EvaluationReport"]) -> "Table":

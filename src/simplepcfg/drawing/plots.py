@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simplepcfg.drawing.style import SERIES
@@ -55,7 +55,8 @@ def line_plot(
             parts.append(path("polyline", placed, class_=f"{colour} curve{' dashed' if one.dashed else ''}"))
         if len(placed) <= MOST_MARKS:
             for (x, y), (a, b) in zip(placed, points, strict=True):
-                told = title(f"{one.name}: {number_label(b)} at {x_label} {a:g}")
+                value = f"{b:,.1f}" if abs(b) >= 10 else f"{b:.2f}"
+                told = title(f"{one.name}: {value} at {x_label} {a:g}")
                 parts.append(element("circle", told, cx=x, cy=y, r=3.5, class_=f"{colour} plain"))
     return picture(parts, frame.right + 20, frame.bottom + 46, label)
 
@@ -162,15 +163,10 @@ def legend(
     return parts, top - y + 20
 
 
-def number_label(value: float) -> str:
-    """Return a value as it is written beside a mark."""
-    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
 def _round_steps(low: float, high: float, wanted: int = 5) -> list[float]:
     rough = (high - low) / wanted
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
-    rounded: Callable[[float], float] = lambda value: float(f"{value:.10g}")  # noqa: E731 - without 0.30000000000000004
-    return [rounded(k * step) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    last = math.floor(high / step + 1e-9)
+    return [float(f"{k * step:.10g}") for k in range(first, last + 1)]  # 0.3 instead of 0.30000000000000004

@@ -1,24 +1,32 @@
 """Trees drawn with lines, one node a line, or as words with brackets around them."""
 
-from simplepcfg.drawing.trees import AnyTree, parents_of
+from simplepcfg.drawing.trees import AnyTree
 
 
 def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
     """Return the lines of a drawing of a tree; with `tags` each word has its tag before it."""
-    last_spans, last_words = _last_children(tree)
     lines: list[str] = []
     guides: list[tuple[int, str]] = []  # for every open span: where it ends, and what its children's lines begin with
+
+    def add_line(text: str, end: int) -> str:
+        """Add the line of a node that ends at `end`; return what the lines of its children begin with."""
+        if not guides:
+            lines.append(text)
+            return ""
+        end_of_parent, guide = guides[-1]
+        is_last = end == end_of_parent
+        lines.append(f"{guide}{'└─' if is_last else '├─'} {text}")
+        return guide + ("   " if is_last else "│  ")
+
     following = 0
     for i, word in enumerate(tree.words):
         while guides and guides[-1][0] <= i:
             guides.pop()
         while following < len(tree.spans) and tree.spans[following][0] == i:
             _, j, label = tree.spans[following]
-            lines.append(_line(guides, label, last_spans[following]))
-            guides.append((j, _below(guides, last_spans[following])))
+            guides.append((j, add_line(label, j)))
             following += 1
-        text = f"{tree.tags[i]} {word}" if tags else word
-        lines.append(_line(guides, text, last_words[i]))
+        add_line(f"{tree.tags[i]} {word}" if tags else word, i + 1)
     return lines
 
 
@@ -31,23 +39,3 @@ def nested_words(tree: AnyTree) -> str:
             opened[i] += 1
             closed[j] += 1
     return " ".join(f"{'[' * opened[k]}{word}{']' * closed[k + 1]}" for k, word in enumerate(tree.words))
-
-
-def _last_children(tree: AnyTree) -> tuple[list[bool], list[bool]]:
-    """Tell of each span and of each word whether it is the last child of its parent."""
-    parents, above_word = parents_of(tree)
-    ends = [j for _, j, _ in tree.spans]
-    spans = [parent < 0 or ends[parent] == end for parent, end in zip(parents, ends, strict=True)]
-    return spans, [parent < 0 or ends[parent] == i + 1 for i, parent in enumerate(above_word)]
-
-
-def _line(guides: list[tuple[int, str]], text: str, is_last: bool) -> str:
-    if not guides:
-        return text
-    return f"{guides[-1][1]}{'└─' if is_last else '├─'} {text}"
-
-
-def _below(guides: list[tuple[int, str]], is_last: bool) -> str:
-    if not guides:
-        return ""
-    return guides[-1][1] + ("   " if is_last else "│  ")

@@ -82,7 +82,7 @@ def layout_tree(tree: AnyTree, names: Mapping[str, str] | None = None) -> TreeLa
             columns[i:j] = [width + missing / (j - i) for width in columns[i:j]]
     edges = list(accumulate(columns, initial=MARGIN - GAP / 2))
     centres = [(left + right) / 2 for left, right in pairwise(edges)]
-    parents, above_word = parents_of(tree)
+    parents, above_word = _parents_of(tree)
     lowest = 1.0 if any(tags) else 0.0
     heights = [lowest] * len(tree.spans)
     children: list[list[float]] = [[] for _ in tree.spans]  # where they lie
@@ -168,7 +168,7 @@ def _mark(node: Node, tree: AnyTree, wrong: Collection[Span]) -> str:
     return element("g", [title(told), halo, inner], class_="labelled", data_symbol=node.symbol, **place)
 
 
-def parents_of(tree: AnyTree) -> tuple[list[int], list[int]]:
+def _parents_of(tree: AnyTree) -> tuple[list[int], list[int]]:
     """Return the index of the lowest span around each span and each word; -1 where there is none."""
     parents: list[int] = []
     above_word: list[int] = []

@@ -15,6 +15,7 @@ import torch
 from pydantic import ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -58,14 +59,6 @@ _ERRORS = {
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class _Refused(Exception):
-    """A request that is answered with an error of the 4xx or 5xx kind."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.headers = status, dict(headers or {})
-
-
 class _Service:
     """The runs, the limits, and the threads that compute."""
 
@@ -83,9 +76,9 @@ class _Service:
             try:
                 self._check_origin(request)
                 response = await handler(request)
-            except _Refused as error:
+            except HTTPException as error:
                 await self._drain(request)
-                response = _error(error.status, str(error), error.headers)
+                response = _error(error.status_code, error.detail, error.headers)
             except ClientDisconnect:
                 response = _error(400, "the request ended before its body did; send all of it")
             except Exception as error:
@@ -104,10 +97,10 @@ class _Service:
         except ValueError:
             name = None
         if name is None or (self.names is not None and name not in self.names):
-            raise _Refused(400, "the Host header names no address of this server; open it as http://127.0.0.1")
+            raise HTTPException(400, "the Host header names no address of this server; open it as http://127.0.0.1")
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
-            raise _Refused(403, "the request comes from a page of another site; open this server's own")
+            raise HTTPException(403, "the request comes from a page of another site; open this server's own")
 
     async def list_runs(self, request: Request) -> Response:
         """GET /api/runs."""
@@ -122,21 +115,20 @@ class _Service:
         try:
             asked = question.request.model_validate(body, strict=True)
         except ValidationError as error:
-            raise _Refused(400, _explain(error)) from None
+            raise HTTPException(400, _explain(error)) from None
         name = getattr(asked, "run", None) or next(iter(self.runs))
         if name not in self.runs:
-            raise _Refused(404, f"there is no run {name!r}; take one of {', '.join(self.runs)}")
+            raise HTTPException(404, f"there is no run {name!r}; take one of {', '.join(self.runs)}")
         if self._waiting >= self.limits.waiting:
-            raise _Refused(503, "too many requests are waiting; try again", {"Retry-After": "1"})
+            raise HTTPException(503, "too many requests are waiting; try again", {"Retry-After": "1"})
         self._waiting += 1
         try:
             return await self._compute(question, request, partial(question.answer, self.runs[name], asked, self.limits))
-        except InputError as error:
-            raise _Refused(400, _told(error, self.runs[name], name)) from None
-        except ResourceError as error:
-            raise _Refused(503, _told(error, self.runs[name], name)) from None
         except SimplePCFGError as error:
-            raise _Refused(500, _told(error, self.runs[name], name)) from None
+            status = 400 if isinstance(error, InputError) else 503 if isinstance(error, ResourceError) else 500
+            # The run as it is called here; there is one sentence only, which has no number.
+            told = re.sub(r"\bsentence 0\b", "the sentence", str(error).replace(self.runs[name].name, name))
+            raise HTTPException(status, told) from None
         finally:
             self._waiting -= 1
 
@@ -171,12 +163,12 @@ class _Service:
 
     async def _body(self, request: Request) -> object:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise _Refused(415, "send the request as application/json")
+            raise HTTPException(415, "send the request as application/json")
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
             if size > self.limits.body_bytes:
-                raise _Refused(413, f"the request is larger than {self.limits.body_bytes} bytes; send less")
+                raise HTTPException(413, f"the request is larger than {self.limits.body_bytes} bytes; send less")
             parts.append(part)
         try:
             content = json.loads(b"".join(parts))
@@ -184,7 +176,7 @@ class _Service:
             json.dumps(content, ensure_ascii=False).encode()
             return content
         except (ValueError, RecursionError):
-            raise _Refused(400, "the request is not JSON; send one object in UTF-8") from None
+            raise HTTPException(400, "the request is not JSON; send one object in UTF-8") from None
 
 
 async def _cancel_when_gone(request: Request, scope: anyio.CancelScope) -> None:
@@ -199,11 +191,6 @@ def _attempt(answer: Callable[[], Record]) -> Record | Exception:
         return answer()
     except Exception as error:
         return error
-
-
-def _told(error: Exception, run: Run, name: str) -> str:
-    """Return the message with the run as it is called here; there is one sentence only, which has no number."""
-    return re.sub(r"\bsentence 0\b", "the sentence", str(error).replace(run.name, name))
 
 
 def make_app(
@@ -312,9 +299,10 @@ def _error(status: int, message: str, headers: Mapping[str, str] | None = None) 
 
 
 async def _not_here(request: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 404)
-    text = "there is nothing here; /openapi.json lists what there is" if status == 404 else "use another method"
-    response = _error(status, text, getattr(error, "headers", None))
+    assert isinstance(error, HTTPException)
+    is_missing = error.status_code == 404
+    text = "there is nothing here; /openapi.json lists what there is" if is_missing else "use another method"
+    response = _error(error.status_code, text, error.headers)
     response.headers.update(SAFETY)
     return response
 
