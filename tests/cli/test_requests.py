@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 import typer
 
+from simplepcfg.cli.main import run
 from simplepcfg.cli.requests import arg, flag, group, opt, options, takes, written
 from simplepcfg.errors import InputError
 
@@ -51,7 +52,7 @@ def one(request: GreetRequest) -> None:
 
 def call(*words: str) -> None:
     requests.clear()
-    with typer.main.get_command(app).make_context("greet", list(words)) as context:
+    with typer.main.get_group(app).make_context("greet", list(words)) as context:
         context.command.invoke(context)
 
 
@@ -72,9 +73,10 @@ def test_the_help_has_the_options_in_the_order_of_the_classes(capsys: pytest.Cap
     assert "[default: 2; x>=1]" in text
 
 
-def test_a_group_without_a_command_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    call()
-    assert "greet one Anna" in capsys.readouterr().out
+@pytest.mark.parametrize("words", [[], ["prepare"], ["test"], ["baseline"]])
+def test_without_a_command_help_is_printed(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert run(words) == 0
+    assert f"simplepcfg {' '.join([*words, '[OPTIONS] COMMAND'])}" in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_command(tmp_path: Path) -> None:

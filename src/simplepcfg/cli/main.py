@@ -35,7 +35,6 @@ def _print_version(wanted: bool) -> None:
 
 
 def top(
-    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True),
 ) -> None:
     """Learn large probabilistic context-free grammars from raw text, and parse and score with them.
@@ -45,8 +44,6 @@ def top(
       echo "The old dog slept by the fire." | simplepcfg parse english
       simplepcfg demo
     """
-    if context.invoked_subcommand is None:
-        write_lines([context.get_help()])
 
 
 def app_of(names: Sequence[str]) -> typer.Typer:
@@ -57,7 +54,7 @@ def app_of(names: Sequence[str]) -> typer.Typer:
         rich_markup_mode=None,  # plain help keeps the examples' lines as they are
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    app.callback(invoke_without_command=True)(top)
+    app.callback()(top)
     for name in names:
         module = import_module(f"simplepcfg.cli.{name}")
         if name in GROUPS:
@@ -71,6 +68,8 @@ def app_of(names: Sequence[str]) -> typer.Typer:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 bad input, 3 numerical, 4 resources, 128 + signal."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or (len(given) == 1 and given[0] in GROUPS):
+        given.append("--help")
     command = _command(given[0] if given and given[0] in EVERY else None)
     _open_closed_streams()
     _write_utf8()

@@ -106,7 +106,9 @@ class Display:
             self.hide()
 
     def _watch(self) -> None:
-        on_terminal = _draws()
+        on_terminal = (
+            sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        )  # where a line can be drawn again
         began, lines = time.monotonic(), 0
         due = began + SECONDS_BEFORE
         while not self._over.wait(TICK):
@@ -131,8 +133,3 @@ class Display:
         if self._drawn:
             print(CLEARED, end="", file=sys.stderr, flush=True)
             self._drawn = False
-
-
-def _draws() -> bool:
-    """Return whether standard error is a terminal on which a line can be written again."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, dataclass_transform, get_type_hints
 import typer
 from typer.models import ParameterInfo
 
-from simplepcfg.cli.output import refuse_unwritable, write_lines
+from simplepcfg.cli.output import refuse_unwritable
 
 Request = TypeVar("Request")
 Value = Any  # what an option stands for once a command runs
@@ -75,13 +75,5 @@ def arg(metavar: str | None, help: str, default: object = REQUIRED) -> Value:
 
 
 def group(help: str) -> typer.Typer:
-    """Return a command with subcommands, which prints its help where none of them is named."""
-
-    def top(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            write_lines([context.get_help()])
-
-    top.__doc__ = help
-    app = typer.Typer(rich_markup_mode=None)
-    app.callback(invoke_without_command=True)(top)
-    return app
+    """Return a command with subcommands; its help is plain text, as that of all commands."""
+    return typer.Typer(help=help, rich_markup_mode=None)
