@@ -46,7 +46,11 @@ class DistilRequest:
     seeds: int = opt("--seeds", "K", "Members of each configuration.", 3, min=1)
     keep: int = opt("--keep", "K", "Members of each configuration that teach.", 2, min=1)
     generations: int = opt(
-        "--generations", "K", "Members are trained again as students of those before, at most so often.", 1, min=1
+        "--generations",
+        "K",
+        "Rounds of members, at most; from the second on, they are students of those before.",
+        1,
+        min=1,
     )
     taught_by: TaughtBy = flag(
         "--taught-by", "From the second generation on: by members of other configurations, or by all.", "others"

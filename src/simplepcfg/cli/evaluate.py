@@ -26,9 +26,7 @@ class EvaluateRequest:
         "last, trees, a dependency treebank (CoNLL-U) or text.",
     )
     predictions: list[str] | None = opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
-    decode: Decode = flag(
-        "--decode", "Trees of runs: largest sum of span marginals (mbr, exact-mbr), or the most probable one.", "mbr"
-    )
+    decode: Decode = "mbr"
     ensemble: bool = flag("--ensemble", "Also evaluate the runs together, as one parser.")
     labels: bool = flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
     write_labels: str | None = written("--write-labels", "Write what symbols stand for in FILE, as RUN/labels.json.")

@@ -14,6 +14,8 @@ _DEVICES = "auto|cpu|cuda|cuda:N"
 Device = Annotated[str, opt("--device", _DEVICES, "Where to compute; auto takes a GPU if there is one.", ...)]
 Quiet = Annotated[bool, flag("--quiet -q", "Say nothing on standard error but errors.", ...)]
 Json = Annotated[str | None, written("--json", "Write everything as JSON too; - prints JSON instead of the rest.", ...)]
+_DECODE = "mbr: largest sum of span marginals, without improbable ones; exact-mbr: with all; viterbi: most probable."
+Decode = Annotated[Literal["mbr", "exact-mbr", "viterbi"], flag("--decode", _DECODE, ...)]
 Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.", ...)]
 
 
@@ -33,15 +35,14 @@ class SentencesRequest:
         "--out", "DIR", "Write a file for each input file or part of it; after Ctrl-C the same command goes on."
     )
     shard: str | None = opt("--shard", "K/N", "With --out: the parts of the Kth of N jobs, from 1/N to N/N.")
-    jobs: int | None = opt("--jobs", "N", "With --out: processes.  [default: one a core, or one a GPU]", min=1)
+    jobs: int | None = opt(
+        "--jobs", "N", "With --out: number of processes.  [default: one a core, or one a GPU]", min=1
+    )
     part_size: int | None = opt(
-        "--part-size", "N", "With --out: the most sentences of a file written.  [default: 10000]", min=1
+        "--part-size", "N", "With --out: sentences in a file, at most.  [default: 10000]", min=1
     )
     device: Device = "auto"
     quiet: Quiet = False
-
-
-Decode = Literal["mbr", "exact-mbr", "viterbi"]
 
 
 def refuse_baseline(run: str, lacking: str = "probability") -> None:

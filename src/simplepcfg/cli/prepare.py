@@ -42,7 +42,7 @@ class TreebankRequest:
     min_count: int = opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", 0, min=0)
     lowercase: bool = flag("--lowercase/--keep-case", "Lower-case words.", True)
     numbers: Literal["N", "keep"] = flag("--numbers", "Write N for each number, or keep them.", "N")
-    punctuation: Punctuation = flag("--punctuation", "How it is known and dropped, or keep it.", "tags")
+    punctuation: Punctuation = flag("--punctuation", "Drop it by its tag or its characters, or keep it.", "tags")
     keep_tags: list[str] | None = opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
     drop_tags: list[str] | None = opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
     quiet: Quiet = False
@@ -76,9 +76,9 @@ class TreebankRequest:
 class RangesRequest(TreebankRequest):
     """Which numbered files or sections belong to which split."""
 
-    train: str | None = opt("--train", "RANGES", "Instead of the usual numbers.")
-    valid: str | None = opt("--valid", "RANGES", "Instead of the usual numbers.")
-    test: str | None = opt("--test", "RANGES", "Instead of the usual numbers.")
+    train: str | None = opt("--train", "RANGES", "Other sections or files of this split, such as 2-21,24.")
+    valid: str | None = opt("--valid", "RANGES", "Other sections or files of this split.")
+    test: str | None = opt("--test", "RANGES", "Other sections or files of this split.")
 
     def ranges(self, usual: dict[str, str]) -> dict[str, str]:
         """Return the ranges of file numbers by split; the usual ones where none are given."""
