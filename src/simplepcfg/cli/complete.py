@@ -11,7 +11,6 @@ from simplepcfg.cli.requests import arg, flag, opt
 
 if TYPE_CHECKING:
     from simplepcfg.inference.completion import Completion
-    from simplepcfg.inference.run import Run
 
 SUMMARY = "Print the likeliest next words after a beginning."
 CUT_OFF = "…"
@@ -40,6 +39,7 @@ def command(
       simplepcfg complete runs/demo "the old dog"
       simplepcfg complete runs/demo "the old dog" --samples 5 --seed 1
     """
+    from simplepcfg.grammars import HiddenMarkovModel
     from simplepcfg.inference.run import load
 
     refuse_baseline(run)
@@ -47,20 +47,13 @@ def command(
     completion = model.complete(" ".join(words or []), k, samples=samples, seed=seed, max_length=max_length)
     for remark in remarks(completion):
         note(remark, quiet)
-    ends = ending_probability(model)
-    if ends < SURELY_ENDS:
+    # Every sentence of a Markov chain ends.
+    is_chain = isinstance(model.grammar, HiddenMarkovModel)
+    if not is_chain and (ends := float(model.grammar.termination_probability())) < SURELY_ENDS:
         note(f"only {100 * ends:.3g} % of this grammar's probability is on sentences that ever end", quiet)
     if json != "-":
         write_lines(rows(completion))
     write_json(json, as_json(completion))
-
-
-def ending_probability(model: "Run") -> float:
-    """Return the share of a grammar's probability that is on sentences of finite length; 1 for a Markov chain."""
-    from simplepcfg.grammars import HiddenMarkovModel
-
-    chain = isinstance(model.grammar, HiddenMarkovModel)
-    return 1.0 if chain else float(model.grammar.termination_probability())
 
 
 def rows(completion: "Completion") -> Iterator[str]:

@@ -1,9 +1,8 @@
 """What the commands of `simplepcfg test` share: arguments that are models or files, and tables of accuracies."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.cli.requests import written
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from simplepcfg.linguistics.item_tables import ItemTable
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
-Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
 Csv = Annotated[str | None, written("--csv", "Also write the rows separated by commas.", ...)]
 
 
@@ -61,11 +59,6 @@ def read_items(file: str, quiet: bool) -> "ItemTable":
     if (remark := several_sentences_remark(table)) is not None:
         note(remark, quiet)
     return table
-
-
-def with_name(results: Sequence[Result], name: str) -> list[Result]:
-    """Return results under the name that the user gave the model, instead of the folder of an installed grammar."""
-    return [replace(result, model=name) for result in results]
 
 
 def show_results(

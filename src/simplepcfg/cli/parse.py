@@ -1,9 +1,10 @@
 """`simplepcfg parse`: for each sentence a tree, by span marginals or by probability, or its most probable ones."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answer, Chunk, Job, Part, refuse_missing_files
@@ -15,9 +16,6 @@ from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.data.inputs import Item
-    from simplepcfg.data.trees import SpanTree
-    from simplepcfg.inference.labelled_trees import ScoredTree
-    from simplepcfg.inference.run import Run
 
 SUMMARY = "Print a tree for each sentence."
 Labels = Literal["learned", "none"]
@@ -32,9 +30,7 @@ class ParseOptions:
     format: Format = flag(
         "--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture.", "brackets"
     )
-    decode: Decode = flag(
-        "--decode", "Largest sum of span marginals (exact-mbr: of all symbols), or most probable tree.", "mbr"
-    )
+    decode: Decode = "mbr"
     k: int | None = opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.", min=1)
     labels: Labels = flag("--labels", "Those that the run has learned from a treebank, if any, or none.", "learned")
     others: list[str] | None = opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")
@@ -91,19 +87,27 @@ def prepare(request: ParseRequest) -> Answer:
 
     runs = _members(request)
     model = load(runs[0], request.device)
-    parse: Callable[[Chunk], list[SpanTree]]
-    parse = partial(model.parse_spans, decode=request.decode, labels=request.labels == "learned")
+    parse: Callable[[Chunk], list[Any]]  # trees, with --k lists of scored ones
     if len(runs) > 1:
         from simplepcfg.inference.ensembles import ensemble
 
         parse = ensemble([model, *runs[1:]], request.device).parse_spans
+    elif request.k is not None:
+        parse = partial(model.k_best, k=request.k)
+    else:
+        parse = partial(model.parse_spans, decode=request.decode, labels=request.labels == "learned")
 
     def answer(part: Part | None) -> None:
         with Job(request, "parsing", model, part) as job:
-            if request.k is None:
-                _write_trees(request, job, map(parse, job.chunks()))
-            else:
-                _write_k_best(request, job, model, request.k)
+            blocks: Iterator[list[Any]] = map(parse, job.chunks())
+            if request.format == "svg":
+                write_lines([one_picture(chain.from_iterable(blocks))])
+                return
+            if request.k is not None:
+                remark = "unit: nats (natural log-probability of words and tree), before each tree"
+                blocks = with_remark(blocks, remark, request.quiet)
+            for trees in blocks:
+                job.write(trees, lambda item, found: [_text_of(item, found, request, job.place(item))])
 
     return answer
 
@@ -130,27 +134,12 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
         raise InputError(f"--format {request.format} shows one tree a sentence; leave out --k")
 
 
-def _write_trees(request: ParseRequest, job: Job, blocks: Iterator[list["SpanTree"]]) -> None:
-    if request.format == "svg":
-        write_lines([one_picture(tree for trees in blocks for tree in trees)])
-        return
-
-    def lines(item: "Item", tree: "SpanTree | None") -> list[str]:
-        shown = flat_tree(item.words) if tree is None else tree
-        return [render(shown, request.format, request.decode == "viterbi", job.place(item), item.offsets)]
-
-    for trees in blocks:
-        job.write(trees, lines)
-
-
-def _write_k_best(request: ParseRequest, job: Job, model: "Run", k: int) -> None:
+def _text_of(item: "Item", found: Any, request: ParseRequest, place: Mapping[str, str]) -> str:
+    """Return a tree as text or, with --k, a list of scored ones; for None, as nothing was computed, a flat one."""
+    if request.k is None:
+        tree = flat_tree(item.words) if found is None else found
+        return render(tree, request.format, request.decode == "viterbi", place, item.offsets)
     from simplepcfg.inference.labelled_trees import ScoredTree
 
-    def lines(item: "Item", trees: "list[ScoredTree] | None") -> list[str]:
-        shown = [ScoredTree(flat_tree(item.words), -math.inf)] if trees is None else trees
-        return [render_k_best(shown, request.format, job.place(item), item.offsets)]
-
-    blocks = (model.k_best(chunk, k) for chunk in job.chunks())
-    remark = "unit: nats (natural log-probability of words and tree), before each tree"
-    for trees in with_remark(blocks, remark, request.quiet):
-        job.write(trees, lines)
+    trees = [ScoredTree(flat_tree(item.words), -math.inf)] if found is None else found
+    return render_k_best(trees, request.format, place, item.offsets)

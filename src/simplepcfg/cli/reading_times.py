@@ -1,9 +1,10 @@
 """`simplepcfg test reading-times`: does surprisal predict how long people read a word?"""
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.materials import Csv, models_and_files, read_items, show_results, with_name
+from simplepcfg.cli.materials import Csv, models_and_files, read_items, show_results
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note
 from simplepcfg.cli.requests import arg, opt, options, takes
@@ -53,12 +54,6 @@ def command(request: ReadingTimesRequest) -> None:
       simplepcfg test reading-times runs/demo words.tsv --frequencies train.txt
       simplepcfg test reading-times runs/a runs/b words.tsv --time first_pass
     """
-    results = _evaluate(request)
-    show_results(results, _table(results), request.json, request.csv)
-
-
-def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
-    """Return the gain of each model."""
     from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.reading_times import evaluate_reading_times
 
@@ -78,7 +73,8 @@ def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
     )
     for reason, count in used.left_out.items():
         note(f"{count:,} of {len(table.rows):,} words left out: {reason}", request.quiet)
-    return [row for name, result in zip(models, results, strict=True) for row in with_name([result], name)]
+    results = [replace(result, model=name) for name, result in zip(models, results, strict=True)]
+    show_results(results, _table(results), request.json, request.csv)
 
 
 def _word_counts(request: ReadingTimesRequest, table: "ItemTable") -> "Counter[str]":

@@ -1,11 +1,12 @@
 """`simplepcfg test`: a model against linguistic materials, one command for each kind of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli import reading_times
-from simplepcfg.cli.materials import Csv, models_and_files, show_results, with_name
+from simplepcfg.cli.materials import Csv, models_and_files, show_results
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note
 from simplepcfg.cli.progress import shows_progress
@@ -63,8 +64,8 @@ def minimal_pairs(request: AccuracyRequest) -> None:
 
     models, files = models_and_files(request.arguments, SUFFIXES)
     pairs = [pair for file in files for pair in read_minimal_pairs(file)]
-    results = [with_name(evaluate_minimal_pairs(load_word_model(name, request.device), pairs), name) for name in models]
-    _show(results, "accuracy in per cent [95 % interval]", request)
+    results = [evaluate_minimal_pairs(load_word_model(name, request.device), pairs) for name in models]
+    _show(models, results, "accuracy in per cent [95 % interval]", request)
 
 
 @app.command("syntaxgym", short_help="Do surprisals of regions differ between conditions as predicted?")
@@ -88,17 +89,23 @@ def syntaxgym(request: AccuracyRequest) -> None:
 
     models, files = models_and_files(request.arguments, (".json",))
     suites = [read_suite(file) for file in files]
-    results = [with_name(evaluate_suites(load_word_model(name, request.device), suites), name) for name in models]
-    _show(results, "items as predicted, in per cent [95 % interval]", request)
+    results = [evaluate_suites(load_word_model(name, request.device), suites) for name in models]
+    _show(models, results, "items as predicted, in per cent [95 % interval]", request)
 
 
 app.command("reading-times", short_help=reading_times.SUMMARY)(shows_progress(reading_times.command))
 
 
-def _show(results: Sequence[Sequence["Accuracy"]], title: str, request: AccuracyRequest) -> None:
-    """Print a row for each set and model, and write all rows as JSON and CSV if paths are given."""
+def _show(
+    models: Sequence[str], evaluated: Sequence[Sequence["Accuracy"]], title: str, request: AccuracyRequest
+) -> None:
+    """Print a row for each set and model, and write all rows as JSON and CSV if paths are given.
+
+    Models are called as the user names them, instead of by the folder of an installed grammar.
+    """
     from simplepcfg.evaluation.rendering import rich_grid
 
+    results = [[replace(entry, model=name) for entry in sets] for name, sets in zip(models, evaluated, strict=True)]
     entries = [entry for of_models in zip(*results, strict=True) for entry in of_models]
     header = ["", "model", "items", "accuracy", "ties", "<unk>", "known"]
     table = rich_grid(header, [*map(_cells, entries)], title, words=(0, 1))

@@ -29,19 +29,17 @@ class ConstraintsMessage(_Message):
     bonus: list[Annotated[list[Any], Field(min_length=3, max_length=3)]] = Field(default_factory=list, max_length=200)
 
 
-class SentenceRequest(_Request):
+class ScoreRequest(_Request):
     """A sentence, split at white space, and what is known of its tree."""
 
     sentence: str
     constraints: ConstraintsMessage | None = None
+
+
+class SentenceRequest(ScoreRequest):
+    """A sentence and what is wanted of it."""
+
     svg: bool = Field(False, description="Whether pictures are wanted.")
-
-
-class ScoreRequest(_Request):
-    """A sentence to score."""
-
-    sentence: str
-    constraints: ConstraintsMessage | None = None
 
 
 class ParseRequest(SentenceRequest):
@@ -70,12 +68,11 @@ class SampleTreesRequest(SentenceRequest):
     seed: int = Field(0, ge=0, lt=2**63)
 
 
-class BracketingsRequest(SentenceRequest):
+class BracketingsRequest(SampleTreesRequest):
     """A sentence, and how many of its most probable bracketings are wanted among those of random trees."""
 
     k: int = Field(5, ge=1)
     samples: int = Field(200, ge=1, le=1000)
-    seed: int = Field(0, ge=0, lt=2**63)
 
 
 class SurprisalRequest(_Request):
