@@ -17,6 +17,7 @@ from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, t
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, train
 from simplepcfg.training.teacher_choice import Choice, choose_teachers
+from simplepcfg.training.teachers import check_teacher
 
 TaughtBy = Literal["others", "all"]
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
@@ -166,13 +167,7 @@ def _refuse_what_cannot_be_taught(configs: Mapping[str, RunConfig]) -> None:
         raise InputError("no configuration; name at least one")
     first, *_ = configs
     for name, config in configs.items():
-        if not config.model.has_trees:
-            raise InputError(f"{name}: a model of kind {config.model.kind} has no trees; leave it out")
-        if config.data.preprocessing != configs[first].data.preprocessing:
-            raise InputError(
-                f"{name} prepares words in another way than {first}; make data.lowercase, data.numbers, "
-                "data.punctuation, data.eos, data.tokenize and data.unknown_classes the same"
-            )
+        check_teacher(name, config, first, configs[first])
 
 
 def _refuse_other_settings(members: SeedsFolder, config: RunConfig, seeds: int) -> None:

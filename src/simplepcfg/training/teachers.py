@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from simplepcfg.data.batching import collate, evaluation_batches
 from simplepcfg.data.separators import crossing_spans
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch, shared_grammar
 from simplepcfg.files import Record
 from simplepcfg.ops.mbr import best_tree_mask
@@ -52,9 +52,9 @@ class TeacherMarginals:
         """Add the next sentences: a table [n + 1, n + 1] of each, and their largest sums [B]."""
         for table in tables:
             n = self.lengths[self.done]
-            rows, columns = _places(n)
+            rows, columns = torch.triu_indices(n + 1, n + 1, offset=2)
             end = self._ends[self.done]
-            self.packed[end - n * (n - 1) // 2 : end] = table[rows, columns].half()
+            self.packed[end - len(rows) : end] = table[rows, columns].half()
             self.done += 1
         self.best[self.done - len(tables) : self.done] = best
 
@@ -64,8 +64,8 @@ class TeacherMarginals:
         for length in {self.lengths[index] for index in indices}:  # Batches have few different lengths, mostly one.
             chosen = [row for row, index in enumerate(indices) if self.lengths[index] == length]
             ends = torch.tensor([self._ends[indices[row]] for row in chosen])
-            packed = self.packed[ends[:, None] + torch.arange(-(length * (length - 1) // 2), 0)]
-            rows, columns = _places(length)
+            rows, columns = torch.triu_indices(length + 1, length + 1, offset=2)
+            packed = self.packed[ends[:, None] + torch.arange(-len(rows), 0)]
             tables[torch.tensor(chosen)[:, None], rows, columns] = packed.float()
         return tables
 
@@ -94,13 +94,6 @@ class TeacherMarginals:
         return {"packed": self.packed, "best": self.best}
 
 
-@lru_cache(maxsize=256)
-def _places(n: int) -> tuple[Tensor, Tensor]:
-    """Return starts and ends of the spans of two or more words, in the order in which they are packed."""
-    rows, columns = torch.triu_indices(n + 1, n + 1, offset=2)
-    return rows, columns
-
-
 def teacher_folders(names: Sequence[str]) -> tuple[str, ...]:
     """Return the absolute paths of the runs with these names; a folder of runs stands for all of them."""
     folders = [folder for name in names for folder in runs_inside(name) or [name]]
@@ -115,15 +108,13 @@ def prepare_teachers(
     What is missing is computed, and the file is written now and then and at the end. None without teachers. Raises
     InputError for a teacher that cannot be used.
     """
-    names = config.training.teacher
+    names, mean = config.training.teacher, config.training.teacher_mean
     if not names:
         return None
-    lengths = corpus.train.lengths.tolist()
-    mean = config.training.teacher_mean
+    lengths, breaks = corpus.train.lengths.tolist(), corpus.train_breaks
     identity = {"teachers": list(names), "train": corpus.train.fingerprint()}
     if mean != "arithmetic":
         identity["mean"] = mean
-    breaks = corpus.train_breaks
     marginals = TeacherMarginals.load(path, lengths, identity) if path.exists() else TeacherMarginals(lengths)
     if marginals.is_complete:
         return marginals
@@ -131,8 +122,7 @@ def prepare_teachers(
     teachers = [load_run(name, str(device)) for name in names]
     assert corpus.train_tokens is not None
     went_on = f", {marginals.done:,} of them are done" if marginals.done else ""
-    kind = "teacher" if len(names) == 1 else "teachers"
-    note(f"computing span marginals of {len(lengths):,} sentences by {len(names)} {kind}{went_on}")
+    note(f"computing span marginals of {len(lengths):,} sentences by {counted(len(names), 'teacher')}{went_on}")
     last = time.monotonic()
     while not marginals.is_complete:
         block = corpus.train_tokens[marginals.done : marginals.done + BLOCK]
@@ -152,16 +142,18 @@ def check_teachers(config: RunConfig) -> None:
     for name in config.training.teacher:
         folder = RunFolder(run_directory(name))
         folder.require(folder.config, folder.vocabulary, folder.model)
-        teacher = folder.read_config()
-        if teacher.data.preprocessing != config.data.preprocessing:
-            raise InputError(
-                f"training.teacher = {name}: it prepares words in another way than this run; make data.lowercase, "
-                "data.numbers, data.punctuation, data.eos, data.tokenize and data.unknown_classes equal"
-            )
-        if not teacher.model.has_trees:
-            raise InputError(
-                f"training.teacher = {name}: a model of kind {teacher.model.kind} has no trees; leave it out"
-            )
+        check_teacher(f"training.teacher = {name}", folder.read_config(), "this run", config)
+
+
+def check_teacher(name: str, teacher: RunConfig, other: str, config: RunConfig) -> None:
+    """Raise InputError if a run of one configuration cannot teach one of another; with their names for the message."""
+    if not teacher.model.has_trees:
+        raise InputError(f"{name}: a model of kind {teacher.model.kind} has no trees; leave it out")
+    if teacher.data.preprocessing != config.data.preprocessing:
+        raise InputError(
+            f"{name}: it prepares words in another way than {other}; make data.lowercase, data.numbers, "
+            "data.punctuation, data.eos, data.tokenize and data.unknown_classes equal"
+        )
 
 
 def mean_marginals(each: Sequence[Sequence[Tensor]], mean: str = "arithmetic") -> list[Tensor]:
@@ -226,7 +218,5 @@ def _largest_sums(tables: Sequence[Tensor], device: torch.device) -> Tensor:
 def _padded(tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return tables in one tensor with 0 beyond their ends, and the lengths of their sentences [B]."""
     lengths = torch.tensor([len(table) - 1 for table in tables])
-    padded = torch.zeros(len(tables), int(lengths.max()) + 1, int(lengths.max()) + 1)
-    for row, table in zip(padded, tables, strict=True):
-        row[: len(table), : len(table)] = table
-    return padded, lengths
+    longest = int(lengths.max()) + 1
+    return torch.stack([pad(table, (0, longest - len(table)) * 2) for table in tables]), lengths
