@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from os import PathLike, fspath
 from pathlib import Path
 from signal import Signals
@@ -58,18 +59,18 @@ def fit(
     chosen = _with_text(chosen, train, valid)
     train_text, valid_text = (_in_memory(text, chosen.data) for text in (train, valid))
     reporter = make_reporter() if verbose else Reporter()
-    if out is not None:
-        train_run(chosen, Path(out), device=device, reporter=reporter, train_text=train_text, valid_text=valid_text)
-        return load(out, device)
-    with TemporaryDirectory(prefix="simplepcfg-") as folder:
+    with TemporaryDirectory(prefix="simplepcfg-") if out is None else nullcontext(Path(out)) as folder:
         try:
             train_run(chosen, folder, device=device, reporter=reporter, train_text=train_text, valid_text=valid_text)
         except Interrupted as error:
+            if out is not None:
+                raise
             name = Signals(error.signal_number).name
             message = f"stopped by {name}; nothing was kept: give fit a folder, out=..., to be able to go on"
             raise Interrupted(message, error.signal_number) from None
         run = load(folder, device)
-    run.directory = None
+    if out is None:
+        run.directory = None
     return run
 
 

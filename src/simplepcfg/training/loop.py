@@ -121,7 +121,7 @@ class Trainer:
         self._throughput = Throughput()
         self._saver = CheckpointSaver(folder, settings, self.model, self.ema, self.step, corpus.vocabulary, self.shard)
         self._skipped = SkippedBatches(folder.skipped, corpus.train, corpus.vocabulary, reporter.note)
-        self._snapshot_taker: SnapshotTaker | None = None
+        self._snapshots = SnapshotTaker(corpus.valid, corpus.vocabulary)
         self._last_snapshot = time.monotonic()
 
     def resume(self, checkpoint: Checkpoint) -> None:
@@ -314,12 +314,13 @@ class Trainer:
             model_weights = self._whole(self.best_weights)
         with self.ema.swapped_in():
             snapshot = self._take_snapshot()
-        self._metrics.write(epoch_record(state, trained, valid, better, snapshot))
+        report = EpochReport.of(state, self.config.training, trained, valid, better)
+        self._metrics.write(epoch_record(report, state, snapshot))
         self._saver.save(state, self.best_weights, self._metrics, model_weights)
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
         if snapshot is not None and self.reporter.wants_snapshots:
             self.reporter.snapshot(snapshot)
-        self.reporter.epoch(EpochReport.of(state, self.config.training, trained, valid, better))
+        self.reporter.epoch(report)
 
     def _whole(self, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return weights on the CPU with the rows of all processes that share the grammar."""
@@ -365,9 +366,7 @@ class Trainer:
 
     def _take_snapshot(self) -> Snapshot | None:
         """Return a snapshot of the model as it is; None for a model that has none."""
-        if self._snapshot_taker is None:
-            self._snapshot_taker = SnapshotTaker(self.corpus.valid, self.corpus.vocabulary)
-        snapshot = self._snapshot_taker.take(self.model, self.device)
+        snapshot = self._snapshots.take(self.model, self.device)
         self._last_snapshot = time.monotonic()
         return snapshot
 

@@ -10,6 +10,7 @@ from functools import cache
 
 import torch
 
+from simplepcfg.errors import counted
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
@@ -81,7 +82,7 @@ def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device
     seconds = estimated_seconds(config, lengths, vocabulary, device)
     if seconds is None:
         return None
-    epochs = f"{config.training.epochs:,} epoch{'s' * (config.training.epochs != 1)}"
+    epochs = counted(config.training.epochs, "epoch")
     quiet, slower = spoken(seconds), slowdown_by_others()
     busy = spoken(slower * seconds)
     if slower < NOTABLE or busy == quiet:

@@ -52,7 +52,7 @@ class SkippedBatches:
         if new <= 0 or not candidates:
             return
         if write and self._written < MOST_BATCHES:
-            self._write(candidates, new, norm)
+            self._write(candidates, norm, certain=len(candidates) == new)
         first, last = candidates[0][0] + 1, candidates[-1][0] + 1
         steps = f"step {first}" if first == last else f"{new} of steps {first} to {last}"
         said = f"{steps} skipped: no finite loss and gradient (norm {norm:g}); the sentences are in {self._path.name}"
@@ -61,13 +61,12 @@ class SkippedBatches:
         if write:
             self._note(said)
 
-    def _write(self, candidates: Sequence[tuple[int, Sequence[int]]], new: int, norm: float) -> None:
+    def _write(self, candidates: Sequence[tuple[int, Sequence[int]]], norm: float, certain: bool) -> None:
         with JsonLines(self._path) as lines:
             for step, indices in candidates:
-                words = [self._vocabulary.decode(self._text[index]) for index in indices]
-                certain = len(candidates) == new
                 record = {"step": step + 1, "certain": certain, "gradient_norm": norm, "indices": list(indices)}
-                lines.write(record | {"sentences": [" ".join(sentence) for sentence in words]})
+                sentences = [" ".join(self._vocabulary.decode(self._text[index])) for index in indices]
+                lines.write(record | {"sentences": sentences})
         self._written += len(candidates)
 
 

@@ -33,7 +33,6 @@ class LiveReporter(Reporter):
 
         self._console = console or Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, transient=True, auto_refresh=False, vertical_overflow="crop")
-        self._started = False
         self._drawn = 0.0
         self._points: list[float] = []
         self._step: StepReport | None = None
@@ -53,9 +52,7 @@ class LiveReporter(Reporter):
         if now - self._drawn < REDRAW_SECONDS:
             return
         self._drawn = now
-        if not self._started:
-            self._live.start()
-            self._started = True
+        self._live.start()  # at the first step; later calls do nothing
         self._live.update(self._display(report), refresh=True)
 
     def snapshot(self, snapshot: Snapshot) -> None:
@@ -67,9 +64,7 @@ class LiveReporter(Reporter):
         self.note("\n".join(lines))
 
     def close(self) -> None:
-        if self._started:
-            self._live.stop()
-            self._started = False
+        self._live.stop()
 
     def _display(self, report: StepReport) -> RenderableType:
         from rich.console import Group

@@ -196,22 +196,20 @@ def step_record(state: TrainingState, learning_rate: float) -> Record:
     }
 
 
-def epoch_record(
-    state: TrainingState, trained: StepSums, valid: PerplexityReport, better: bool, snapshot: Snapshot | None
-) -> Record:
-    """Return the record of the epoch that `state` has just finished; `better` says that it is the best so far."""
-    tree = None if snapshot is None else snapshot.tree
+def epoch_record(report: EpochReport, state: TrainingState, snapshot: Snapshot | None) -> Record:
+    """Return the record of the epoch that `state` has just finished."""
+    tree, valid = None if snapshot is None else snapshot.tree, report.valid
     return {
         "kind": "epoch",
-        "epoch": state.epoch,
+        "epoch": report.epoch,
         "step": state.step,
-        "train_perplexity": trained.perplexity,
+        "train_perplexity": report.train_perplexity,
         "valid_log_likelihood_nats": valid.log_likelihood,
         "valid_tokens": valid.tokens,
         "valid_perplexity": valid.perplexity,
         "valid_sentences": valid.sentences,
         "valid_impossible": valid.impossible,
-        "best": better,
+        "best": report.best,
         "skipped_steps": state.skipped_steps,
         "sample_parse": None if tree is None else tree.to_brackets(),
     }

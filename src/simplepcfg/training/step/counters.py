@@ -42,7 +42,7 @@ class StepCounters:
         on_gpu = device.type == "cuda"
         self._host = torch.zeros(len(self.values), dtype=torch.float64, pin_memory=on_gpu)
         self._copied = torch.cuda.Event() if on_gpu else None
-        self._copy_pending = False
+        self._copy_pending = False  # whether `_host` has values that are still true
 
     def count(self, losses: Tensor, lengths: Tensor | None, n: int, total: int) -> Tensor:
         """Set `batch` from the losses [B] of sentences with lengths [B], or of n words each if `lengths` is None.
@@ -102,17 +102,17 @@ class StepCounters:
         counters["impossible_sentences"] = state.impossible_sentences
         sums = [getattr(part, name) for part in (state.since_log, state.this_epoch) for name in SUMS]
         self.values.copy_(torch.tensor([*sums, *counters.values()], dtype=torch.float64))
-        self._discard_copy()
+        self._copy_pending = False
 
     def reset_since_log(self) -> None:
         """Set the sums since the last line of metrics to 0."""
         self._sums[0].zero_()
-        self._discard_copy()
+        self._copy_pending = False
 
     def reset_epoch(self) -> None:
         """Set the sums of the epoch to 0."""
         self._sums[1].zero_()
-        self._discard_copy()
+        self._copy_pending = False
 
     def read(self) -> list[float]:
         """Return the present values; on a GPU this waits for all steps so far."""
@@ -134,10 +134,6 @@ class StepCounters:
             self._copied.record()
         self._copy_pending = True
         return values
-
-    def _discard_copy(self) -> None:
-        """Let the next `read_delayed` return None, since the values that were copied are no longer true."""
-        self._copy_pending = False
 
 
 def copy_to_state(values: list[float], state: TrainingState) -> dict[str, float]:
