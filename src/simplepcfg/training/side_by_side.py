@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import queue
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from simplepcfg.runs.processes import process_context
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.start import TrainingResult
-
-if TYPE_CHECKING:
-    from multiprocessing.queues import Queue
-
-    Messages = Queue[tuple[str, "str | Ended"]]
 
 SECONDS_A_LOOK = 0.2
 
@@ -48,45 +43,35 @@ def run_side_by_side(
     at once.
     """
     context = process_context("simplepcfg.training.start")
-    messages = context.Queue()
     waiting = list(tasks)
-    running: dict[str, BaseProcess] = {}
+    running: dict[Connection, BaseProcess] = {}
     ended: dict[str, Ended] = {}
     passed_on: int | None = None
-
-    def listen(block: bool) -> None:
-        while True:
-            try:
-                name, said = messages.get(timeout=SECONDS_A_LOOK) if block else messages.get_nowait()
-            except queue.Empty:
-                return
-            block = False
-            if isinstance(said, Ended):
-                ended[name] = said
-            else:
-                note(f"{name}: {said}")
-
     with StopSignals() as stop:
         stop.defer()
         try:
             while running or (waiting and stop.requested is None):
                 while waiting and len(running) < jobs and stop.requested is None:
                     name = waiting.pop(0)
-                    started = context.Process(target=_work, args=(function, name, tasks[name], messages), name=name)
-                    started.start()
-                    running[name] = started
-                listen(block=True)
+                    ours, theirs = context.Pipe(duplex=False)
+                    running[ours] = context.Process(target=_work, args=(function, tasks[name], theirs), name=name)
+                    running[ours].start()
+                    theirs.close()
+                for connection in wait(list(running), SECONDS_A_LOOK):
+                    assert isinstance(connection, Connection)
+                    process = running[connection]
+                    said = _receive(connection, process)
+                    if isinstance(said, str):
+                        note(f"{process.name}: {said}")
+                        continue
+                    process.join()
+                    del running[connection]
+                    ended[process.name] = said
+                    if said.error is not None and passed_on is None:
+                        note(f"{process.name} failed: {said.traceback or said.error}")
                 if stop.requested is not None and passed_on is None:
                     passed_on = stop.requested
                     _signal_all(running.values(), passed_on)
-                for name, process in list(running.items()):
-                    if not process.is_alive():
-                        process.join()
-                        listen(block=True)  # its last words may still be on their way
-                        ended.setdefault(name, _silent_end(process.exitcode))
-                        if ended[name].error is not None and passed_on is None:
-                            note(f"{name} failed: {ended[name].traceback or ended[name].error}")
-                        del running[name]
         except Interrupted:  # the second signal
             _signal_all(running.values(), signal.SIGTERM)
             for process in running.values():
@@ -97,14 +82,14 @@ def run_side_by_side(
     return {name: ended[name] for name in tasks}
 
 
-def _work(function: Task[T], name: str, task: T, messages: Messages) -> None:
+def _work(function: Task[T], task: T, connection: Connection) -> None:
     """Run the job of a process in a session of its own; the end of the process that started it is a signal to stop."""
     if hasattr(os, "setsid"):
         os.setsid()
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
-    messages.put((name, function(lambda text: messages.put((name, text)), task)))
+    connection.send(function(connection.send, task))
 
 
 def _stop_with(parent: BaseProcess) -> None:
@@ -118,9 +103,14 @@ def _signal_all(processes: Iterable[BaseProcess], number: int) -> None:
             os.kill(process.pid, number)
 
 
-def _silent_end(exit_code: int | None) -> Ended:
-    """Describe the end of a process that said nothing: killed from outside, or by a defect."""
-    if exit_code is not None and exit_code < 0:
-        name = signal.Signals(-exit_code).name
-        return Ended(error=f"its process was ended by {name}", exit_code=4)
-    return Ended(error=f"its process ended with exit code {exit_code}", exit_code=1)
+def _receive(connection: Connection, process: BaseProcess) -> str | Ended:
+    """Return what a process says next, or its end if it was killed from outside, or by a defect, and says nothing."""
+    try:
+        said: str | Ended = connection.recv()
+    except (EOFError, ConnectionError):
+        process.join()
+        code = process.exitcode
+        if code is not None and code < 0:
+            return Ended(error=f"its process was ended by {signal.Signals(-code).name}", exit_code=4)
+        return Ended(error=f"its process ended with exit code {code}", exit_code=1)
+    return said
