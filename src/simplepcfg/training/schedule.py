@@ -14,6 +14,7 @@ from simplepcfg.runs.config.schema import TrainingConfig
 # Weight decay by the epoch shrinks weights to 1 / e in no fewer steps than these, however short an epoch is. Without
 # this bound sn-pcfg-128 had a validation perplexity of 299 on 6,011 sentences of GUM, 376 steps an epoch, with it 251.
 LEAST_DECAY_STEPS = 1250
+NEVER = 2**31  # the number of an epoch that does not come
 
 
 def learning_rate(settings: TrainingConfig, state: TrainingState, batches_per_epoch: int) -> float:
@@ -48,58 +49,47 @@ class Curriculum:
 
     def __init__(self, lengths: Sequence[int] | Tensor, settings: TrainingConfig, seed: int) -> None:
         self._lengths, self._settings, self._seed = torch.as_tensor(lengths, dtype=torch.int64), settings, seed
-        self._longest = int(self._lengths.max()) if len(self._lengths) else 0
-        shortest = int(self._lengths.min()) if len(self._lengths) else 0
-        if settings.curriculum_start and shortest > settings.curriculum_start:
+        start, growth, shortest = settings.curriculum_start, settings.curriculum_growth, int(self._lengths.min())
+        if start and shortest > start:
             raise InputError(
-                f"training.curriculum_start = {settings.curriculum_start}, but the shortest training sentence has "
-                f"{shortest} words; raise it"
+                f"training.curriculum_start = {start}, but the shortest training sentence has {shortest} words; "
+                "raise it"
             )
-
-    def limit(self, epoch: int) -> int:
-        """Return the length of the longest sentence that may take part in an epoch."""
-        settings = self._settings
-        if not settings.curriculum_start:
-            return self._longest
-        return min(settings.curriculum_start + epoch * settings.curriculum_growth, self._longest)
+        missing = (self._lengths - start).clamp(min=0) if start else torch.zeros_like(self._lengths)
+        # The epoch in which each sentence first takes part.
+        self._first = -(-missing // growth) if growth else torch.where(missing > 0, NEVER, 0)
 
     def batches(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch as lists of sentence indices, each index exactly once."""
-        chosen = (self._lengths <= self.limit(epoch)).nonzero()[:, 0]
+        chosen = (self._first <= epoch).nonzero()[:, 0]
         batches = training_batches(self._lengths[chosen], self._settings.batch_size, self._seed, epoch)
-        if len(chosen) == len(self._lengths):
-            return batches
         return [chosen[places].tolist() for places in batches]
 
     def tokens(self, epoch: int) -> int:
         """Return the number of words in an epoch."""
-        return int(self._lengths[self._lengths <= self.limit(epoch)].sum())
+        return int(self._lengths[self._first <= epoch].sum())
+
+    def tokens_after(self, epoch: int) -> int:
+        """Return the number of words in all epochs after this one, if patience ends none of them."""
+        epochs_left = (self._settings.epochs - self._first.clamp(min=epoch + 1)).clamp(min=0)
+        return int((self._lengths * epochs_left).sum())
 
     @property
     def complete_at(self) -> int | None:
         """The first epoch (from 0) with all sentences; None if that never comes."""
-        settings = self._settings
-        missing = self._longest - self.limit(0)
-        if missing <= 0:
-            return 0
-        return -(-missing // settings.curriculum_growth) if settings.curriculum_growth else None
-
-    def tokens_after(self, epoch: int) -> int:
-        """Return the number of words in all epochs after this one, if patience ends none of them."""
-        last, complete = self._settings.epochs, self.complete_at
-        growing = epoch + 1 if complete is None else min(last, max(epoch + 1, complete))  # from there on all are equal
-        ahead = sum(self.tokens(number) for number in range(epoch + 1, growing))
-        return ahead + max(0, last - growing) * self.tokens(growing)
+        last = int(self._first.max())
+        return None if last == NEVER else last
 
     @property
     def note(self) -> str | None:
         """One line for the user; None if all sentences take part from the beginning."""
-        settings, complete = self._settings, self.complete_at
+        start, growth, epochs = self._settings.curriculum_start, self._settings.curriculum_growth, self._settings.epochs
+        complete = self.complete_at
         if complete == 0:
             return None
-        text = f"curriculum: sentences of up to {settings.curriculum_start} words in the first epoch"
-        if complete is None or complete >= settings.epochs:
-            longest = self.limit(settings.epochs - 1)
-            left = int((self._lengths > longest).sum())
+        text = f"curriculum: sentences of up to {start} words in the first epoch"
+        if complete is None or complete >= epochs:
+            left = int((self._first >= epochs).sum())
+            longest = start + (epochs - 1) * growth
             return f"{text}, up to {longest} in the last; {left:,} longer sentences never take part"
-        return f"{text}, {settings.curriculum_growth} more each epoch, all from epoch {complete + 1}"
+        return f"{text}, {growth} more each epoch, all from epoch {complete + 1}"
