@@ -162,7 +162,7 @@ def describe_plan(config: ModelConfig, vocabulary: int, batch: int, length: int,
     parts = estimate(config, vocabulary, shape.own_batch, length, "cuda", "bf16", shards=shards)
     largest = ", ".join(f"{part.what} {in_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size)[:3])
     traffic, time = step_traffic(shape), step_time(shape)
-    received = (traffic.over_grammar(shards) if shards > 1 else 0) + traffic.over_all(mesh)
+    received = traffic.over_grammar(shards) + traffic.over_all(mesh)
     symbols = f"{config.nonterminals // shards:,} of {config.nonterminals:,} nonterminals, "
     symbols += f"{config.preterminals // shards:,} of {config.preterminals:,} preterminals"
     sentences = batch * 86400 / time.total / 1e6

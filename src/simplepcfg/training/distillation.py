@@ -92,11 +92,16 @@ def distil(
         distil({"sn-pcfg": load_config("sn-pcfg", ["data.train=train.txt", "data.valid=valid.txt"])}, "runs/four", 4)
     """
     folder = DistillationFolder(Path(directory))
-    _refuse_what_cannot_be_taught({**configs, "the student": student} if student is not None else configs)
+    if not configs:
+        raise InputError("no configuration; name at least one")
+    first = next(iter(configs))
+    pupil = configs[first] if student is None else student
+    for name, config in {**configs, "the student": pupil}.items():  # what the student's training would refuse later
+        check_teacher(name, config, first, configs[first])
     counts = {name: (seeds_of or {}).get(name, seeds) for name in configs}
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, counts[name])
-    run, pupil = RunFolder(folder.student), student or next(iter(configs.values()))
+    run = RunFolder(folder.student)
 
     def taught(config: RunConfig, teachers: Sequence[Path]) -> RunConfig:
         return student_config(config, teachers, teacher_weight, teacher_steps)
@@ -159,15 +164,6 @@ def student_config(config: RunConfig, teachers: Sequence[Path], weight: float, s
         if key not in config.training.model_fields_set:
             settings[key] = value
     return config.model_copy(update={"training": config.training.model_copy(update=settings)})
-
-
-def _refuse_what_cannot_be_taught(configs: Mapping[str, RunConfig]) -> None:
-    """Raise before the members are trained what the student's training would raise after it."""
-    if not configs:
-        raise InputError("no configuration; name at least one")
-    first, *_ = configs
-    for name, config in configs.items():
-        check_teacher(name, config, first, configs[first])
 
 
 def _refuse_other_settings(members: SeedsFolder, config: RunConfig, seeds: int) -> None:

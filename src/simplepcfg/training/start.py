@@ -76,7 +76,8 @@ def train(
         print(result.best.perplexity)
     """
     folder = RunFolder(Path(directory))
-    resume = resume or _was_restarted(folder)
+    # Torchrun may have started this process again after a failure, when the run had begun.
+    resume = resume or (int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0 and folder.config.exists())
     with (
         StopSignals() as stop,
         join_group() as group,
@@ -145,11 +146,6 @@ def _require_same_run(group: Group, config: RunConfig, corpus: Corpus) -> None:
     group.require_same("the configuration", config.model_dump_json(), "start all with the same command")
     group.require_same("the text", json.dumps(corpus.identity()), "give a file that all can read")
     group.require_same("the vocabulary", corpus.vocabulary.checksum, "give a file that all can read")
-
-
-def _was_restarted(folder: RunFolder) -> bool:
-    """Return whether torchrun started this process again after a failure, when the run had begun."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0 and folder.config.exists()
 
 
 def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> None:

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from simplepcfg.data.tokens import read_tokens
 from simplepcfg.files import write_json
+from simplepcfg.ops.mbr import best_tree_mask
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import training_text
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_tensor_file
-from simplepcfg.training.teachers import best_tree_masks, span_marginals
+from simplepcfg.training.teachers import padded_tables, span_marginals
 
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
@@ -126,7 +127,8 @@ def tree_agreement(runs: Sequence[Path], sentences: Sequence[Sequence[str]], dev
     """
     if not sentences:
         return torch.ones(len(runs), len(runs))
-    trees = [best_tree_masks(span_marginals(load_run(str(run), str(device)), sentences)) for run in runs]
+    tables = (span_marginals(load_run(str(run), str(device)), sentences) for run in runs)
+    trees = [best_tree_mask(*padded_tables(each)) for each in tables]
     total = sum(len(tokens) - 2 for tokens in sentences)
 
     def f1(one: Tensor, other: Tensor) -> float:

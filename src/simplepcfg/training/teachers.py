@@ -129,7 +129,9 @@ def prepare_teachers(
         places = None if breaks is None else [breaks[marginals.done + k] for k in range(len(block))]
         tables = mean_marginals([span_marginals(teacher, block, places) for teacher in teachers], mean)
         tables = [table.clamp_(max=1.0).half().float() for table in tables]
-        marginals.append(tables, _largest_sums(tables, device))
+        padded, ends = padded_tables(tables)
+        padded = padded.to(device)
+        marginals.append(tables, (padded * best_tree_mask(padded, ends)).sum((1, 2)).cpu())
         if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
             marginals.save(path, identity)
             last = time.monotonic()
@@ -202,20 +204,7 @@ def span_marginals(
     return marginals
 
 
-def best_tree_masks(tables: Sequence[Tensor]) -> Tensor:
-    """Return masks of the trees with the largest sums of marginals, [B, n + 1, n + 1] for the longest sentence."""
-    padded, lengths = _padded(tables)
-    return best_tree_mask(padded, lengths)
-
-
-def _largest_sums(tables: Sequence[Tensor], device: torch.device) -> Tensor:
-    """Return the largest sum of marginals that a tree of each sentence has, [B] on the CPU."""
-    padded, lengths = _padded(tables)
-    padded = padded.to(device)
-    return (padded * best_tree_mask(padded, lengths)).sum((1, 2)).cpu()
-
-
-def _padded(tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def padded_tables(tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return tables in one tensor with 0 beyond their ends, and the lengths of their sentences [B]."""
     lengths = torch.tensor([len(table) - 1 for table in tables])
     longest = int(lengths.max()) + 1
