@@ -1,6 +1,7 @@
 """What the commands of `simplepcfg test` share: arguments that are models or files, and tables of accuracies."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,7 +68,7 @@ def show_results(
     """Print a table of results, or JSON in its place, and write them to the files that are given."""
     from simplepcfg.evaluation.rendering import csv_text
 
-    rows = [result.to_dict() for result in results]
+    rows = [asdict(result) for result in results]
     if json != "-":
         results_console().print(table)
     write_json(json, rows)

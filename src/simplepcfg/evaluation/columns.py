@@ -74,14 +74,12 @@ class Column:
         }
 
 
-def with_intervals(columns: Sequence[Column], *, resamples: int = RESAMPLES, seed: int = 0) -> list[Column]:
+def with_intervals(columns: Sequence[Column], *, resamples: int = RESAMPLES) -> list[Column]:
     """Return the columns, each with its bootstrap intervals."""
-    return [replace(c, intervals=intervals(c.reports, resamples=resamples, seed=seed)) for c in columns]
+    return [replace(column, intervals=intervals(column.reports, resamples=resamples)) for column in columns]
 
 
-def with_comparisons(
-    columns: Sequence[Column], baseline: str, *, resamples: int = RESAMPLES, seed: int = 0
-) -> list[Column]:
+def with_comparisons(columns: Sequence[Column], baseline: str, *, resamples: int = RESAMPLES) -> list[Column]:
     """Return the columns, each but the baseline with the p-values of its differences from the baseline.
 
     Raises InputError if no column is called `baseline`.
@@ -94,7 +92,7 @@ def with_comparisons(
         if column is chosen
         else replace(
             column,
-            comparisons=compare(column.reports, chosen.reports, resamples=resamples, seed=seed),
+            comparisons=compare(column.reports, chosen.reports, resamples=resamples),
             compared_with=baseline,
             other_vocabulary=len(_vocabularies([column, chosen])) > 1,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 # Sums in 32 bits differ by about this much (nats) when the same sentence is computed in another batch.
 TIE = 1e-4
@@ -45,10 +45,6 @@ class Accuracy:
     unknown_items: int
     unknown_share: float
     known_accuracy: float | None  # of the items all of whose words are known; None if there is none
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def accuracy_of_set(

@@ -41,7 +41,6 @@ class Truth(NamedTuple):
 class Formula:
     """A formula that has been read; call it with the surprisals of an item's regions."""
 
-    text: str
     regions: frozenset[tuple[str, str]]  # (region, condition) of all that it asks for
     asks_for_equality: bool
     _tree: ast.expr
@@ -74,7 +73,7 @@ def parse_formula(text: str) -> Formula:
         _truth(tree, dict.fromkeys(names, 0.0))
     except (SyntaxError, TypeError):
         raise InputError(f"{start} give comparisons (<, >, =) of sums of regions, joined by & and |") from None
-    return Formula(text.strip(), frozenset(names.values()), "==" in tokens, tree, names)
+    return Formula(frozenset(names.values()), "==" in tokens, tree, names)
 
 
 def _truth(node: ast.expr, values: dict[str, float]) -> Truth:

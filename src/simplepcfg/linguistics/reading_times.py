@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -43,10 +43,6 @@ class ReadingTimeGain:
     slope: float
     slope_prev1: float
     slope_prev2: float
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 class Gain(NamedTuple):
