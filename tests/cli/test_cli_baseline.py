@@ -154,7 +154,3 @@ def test_pipes_are_not_replaced_by_models(call: Call, tiny_run: Path, text_file:
         assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert pipe.is_fifo()
     assert not Path("-").exists()
-
-
-def test_help_without_a_command(call: Call) -> None:
-    assert "ngram" in call("baseline").out

@@ -20,7 +20,6 @@ def other_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_refused_combinations(call: Call, tiny_run: Path, eos_run: Path, tmp_path: Path) -> None:
     for arguments, named in (
         (["right-branching", "--with", tiny_run], "no grammar"),
-        ([tiny_run, "--with", "random"], "random trees have no grammar"),
         ([tiny_run, "--with", tiny_run, "--decode", "viterbi"], "combines span marginals"),
         ([tiny_run, "--with", tmp_path / "none"], "none"),
         ([tiny_run, "--with", eos_run], "an ensemble needs runs whose preprocessing keeps the same words"),

@@ -135,12 +135,8 @@ def test_text_has_no_gold_trees(call: Call, text_file: Path, arguments: list[str
     assert "gold trees" in result.err
 
 
-def test_a_file_alone_is_not_enough(call: Call, trees_file: Path) -> None:
-    assert "name a run" in call("evaluate", trees_file).err
-
-
-def test_a_run_without_a_file(call: Call, tiny_run: Path) -> None:
-    for name in (str(tiny_run), "right-branching"):
+def test_one_name_alone_is_not_enough(call: Call, tiny_run: Path, trees_file: Path) -> None:
+    for name in (str(tiny_run), "right-branching", str(trees_file)):
         result = call("evaluate", name)
         assert result.code == 2
         assert f"{name} stands alone; name a run or a baseline" in result.err
@@ -151,11 +147,6 @@ def test_a_bad_json_target_is_named_before_any_work(call: Call, trees_file: Path
     result = call("evaluate", "oracle", trees_file, "--json", tmp_path / target)
     assert (result.code, result.out) == (2, "")
     assert f"{tmp_path / target}: " in result.err
-
-
-def test_json_to_a_device_leaves_the_device(call: Call, trees_file: Path) -> None:
-    assert call("evaluate", "oracle", trees_file, "--json", "/dev/null").code == 0
-    assert Path("/dev/null").is_char_device()
 
 
 def test_trees_of_one_word_alone(call: Call, tmp_path: Path) -> None:

@@ -114,10 +114,6 @@ def test_a_folder_with_other_files(call: Call, tiny_run: Path, pairs: Path) -> N
     assert row["name"] == "blimp"
 
 
-def test_help_without_a_command(call: Call) -> None:
-    assert "minimal-pairs" in call("test").out
-
-
 @pytest.fixture
 def times(tmp_path: Path) -> Path:
     lines = ["item\tsentence\tzone\tword\tmean_rt"]

@@ -162,3 +162,8 @@ def test_at_most_a_tenth_of_a_text_is_left_out() -> None:
     share, notes = unknown_share([["a", "b"], ["a", "c"], ["a", "d"]])
     assert share == 1 / 6
     assert unknown_share([["a", "b"]] * 2) == (0, [])  # no word is rare
+
+
+def test_validation_is_not_cut() -> None:
+    corpus = prepare_corpus(DataConfig(max_length=3), 0, ["a b", "b c"], ["a b c a b c", "a"])
+    assert [len(sentence) for sentence in corpus.valid] == [6, 1]
