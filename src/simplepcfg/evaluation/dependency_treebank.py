@@ -10,7 +10,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import has_dependencies, read_dependencies, read_trees
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.evaluation.f1 import Spans, evaluate_spans, evaluation_spans, proper_spans
-from simplepcfg.evaluation.report import DependencyReport, EvaluationReport, SubtreeCounts
+from simplepcfg.evaluation.report import DependencyReport, EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 
 GoldTree = SpanTree | DependencyTree
@@ -38,7 +38,7 @@ class DependencyTreebank(Treebank):
         for item in f1.by_sentence:
             gold = evaluation_spans(self.gold[item.place])
             crossing = _crossing(proper_spans(listed[item.place], item.words), gold)
-            counts.append(SubtreeCounts(item.place, item.hits, item.gold, crossing, item.predicted))
+            counts.append(item._replace(crossing=crossing))
         dependencies = DependencyReport(tuple(counts), self.discontinuous, f1.recall_by_label)
         return EvaluationReport(name, len(self.gold), self.tokens, dependencies=dependencies)
 

@@ -59,6 +59,7 @@ class SentenceSpans(NamedTuple):
     gold: int
     predicted: int
     words: int = 0
+    crossing: int = 0  # predicted spans that cross a gold one, counted where the gold spans are dependency subtrees
 
     @property
     def f1(self) -> float:

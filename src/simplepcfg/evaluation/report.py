@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from simplepcfg.evaluation.f1 import F1Report, LabelRecall
+from simplepcfg.evaluation.f1 import F1Report, LabelRecall, SentenceSpans
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import OpenVocabulary, PerplexityReport
 from simplepcfg.files import Record, finite
@@ -39,16 +39,6 @@ JSON = {
 Part = Any  # of a report: a number, a text or None
 
 
-class SubtreeCounts(NamedTuple):
-    """Counts of one sentence; `place` is its index in the file, from 0."""
-
-    place: int
-    recalled: int  # subtrees that are brackets
-    subtrees: int
-    crossing: int  # brackets that cross a subtree
-    brackets: int
-
-
 @dataclass(frozen=True, slots=True)
 class DependencyReport:
     """Recall of dependency subtrees and the share of brackets that cross one, 0 to 100, over all sentences.
@@ -58,24 +48,24 @@ class DependencyReport:
     dependents, so that a bracket that is no subtree is wrong only if it crosses one: precision and F1 would count it.
     """
 
-    by_sentence: tuple[SubtreeCounts, ...] = field(repr=False)
+    by_sentence: tuple[SentenceSpans, ...] = field(repr=False)
     discontinuous: int  # words whose subtree is not in one piece
     recall_by_relation: tuple[LabelRecall, ...]
 
     @property
     def subtrees(self) -> int:
         """Number of gold spans."""
-        return sum(item.subtrees for item in self.by_sentence)
+        return sum(item.gold for item in self.by_sentence)
 
     @property
     def recall(self) -> float | None:
         """Share of the subtrees that are brackets; None if there are none."""
-        return self._percentage("recalled", "subtrees")
+        return self._percentage("hits", "gold")
 
     @property
     def crossing(self) -> float | None:
         """Share of the brackets, without words and whole sentences, that cross a subtree; None if there are none."""
-        return self._percentage("crossing", "brackets")
+        return self._percentage("crossing", "predicted")
 
     def _percentage(self, part: str, whole: str) -> float | None:
         count, total = (sum(getattr(item, name) for item in self.by_sentence) for name in (part, whole))

@@ -85,8 +85,8 @@ def _perplexity(sums: Tensor) -> Tensor:
 MEASURES = (
     Measure("sentence_f1", "S-F1", F1, lambda c: (100 * c.f1, 1.0, c.gold), _mean, (1, 2)),
     Measure("corpus_f1", "corpus F1", F1, lambda c: (c.hits, c.predicted, c.gold), _corpus_f1, (2,)),
-    Measure("subtree_recall", RECALL, SUBTREES, lambda c: (c.recalled, c.subtrees, c.subtrees), _share, (2,)),
-    Measure("crossing_brackets", CROSSING, SUBTREES, lambda c: (c.crossing, c.brackets, c.subtrees), _share, (2,)),
+    Measure("subtree_recall", RECALL, SUBTREES, lambda c: (c.hits, c.gold, c.gold), _share, (2,)),
+    Measure("crossing_brackets", CROSSING, SUBTREES, lambda c: (c.crossing, c.predicted, c.gold), _share, (2,)),
     Measure("perplexity", PERPLEXITY, PERPLEXITY, lambda c: (c.log_likelihood, c.tokens), _perplexity, (1,), digits=2),
 )
 
