@@ -64,8 +64,7 @@ def _evaluate_treebank(
 ) -> EvaluationReport:
     tokens = [item.tokens for item in treebank.prepared]
     if not run.has_trees:
-        report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
-        return replace(report, **_language_model(run, tokens))
+        return EvaluationReport(name, len(treebank.gold), treebank.tokens, **_language_model(run, tokens))
     if decode == "viterbi":
         decoded = [tree.spans for tree in most_probable_trees(run, tokens)]
     else:

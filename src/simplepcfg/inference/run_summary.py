@@ -11,23 +11,20 @@ from simplepcfg.runs.history import TrainingHistory, duration, read_history
 
 def run_facts(run: TrainedModel, history: TrainingHistory) -> list[tuple[str, str]]:
     """Return names and values, as they stand in a table."""
-    model = run.config.model
-    facts: list[tuple[str, str]] = [("model", model.kind)]
-    for field, name in (("nonterminals", "nonterminals"), ("preterminals", "preterminals"), ("states", "states")):
-        if getattr(model, field, None):
-            facts.append((name, f"{getattr(model, field):,}"))
-    facts.append(("vocabulary", f"{len(run.vocabulary):,} words"))
-    facts.append(("weights", f"{sum(weight.numel() for weight in run.model.parameters()):,}"))
-    if history.epochs:
-        facts.append(("epochs", f"{history.epochs[-1]['epoch']:,}"))
-    if run.best.get("epoch") is not None:
-        facts.append(("best epoch", f"{run.best['epoch']:,}"))
-    if run.best.get("perplexity") is not None:
-        facts.append(("validation perplexity", f"{run.best['perplexity']:.2f}"))
-    if history.seconds is not None:
-        facts.append(("training time", duration(history.seconds)))
-    facts.append(("seed", str(run.config.seed)))
-    return facts
+    model, best = run.config.model, run.best
+    sizes = {name: getattr(model, name, None) for name in ("nonterminals", "preterminals", "states")}
+    facts = [
+        ("model", model.kind),
+        *((name, f"{size:,}") for name, size in sizes.items() if size),
+        ("vocabulary", f"{len(run.vocabulary):,} words"),
+        ("weights", f"{sum(weight.numel() for weight in run.model.parameters()):,}"),
+        ("epochs", f"{history.epochs[-1]['epoch']:,}" if history.epochs else None),
+        ("best epoch", f"{best['epoch']:,}" if best.get("epoch") is not None else None),
+        ("validation perplexity", f"{best['perplexity']:.2f}" if best.get("perplexity") is not None else None),
+        ("training time", duration(history.seconds) if history.seconds is not None else None),
+        ("seed", str(run.config.seed)),
+    ]
+    return [(name, value) for name, value in facts if value is not None]
 
 
 def perplexity_curve(histories: list[tuple[str, TrainingHistory]]) -> str | None:
