@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from simplepcfg.grammars import Grammar
-from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.prefix import GrowingPrefixes, log_words_after
 from simplepcfg.ops.prefix import GrowingPrefix
 
@@ -24,7 +24,6 @@ class KeptPrefixes:
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.states: OrderedDict[tuple[int, ...], GrowingPrefixes] = OrderedDict()
-        self.emit: Tensor | None = None  # [V, P]
 
     @torch.no_grad()
     def after(self, ids: Sequence[int]) -> GrowingPrefixes:
@@ -52,19 +51,19 @@ class KeptPrefixes:
     def next_words(self, state: GrowingPrefixes) -> Tensor:
         """Return P(next word) of every id and, last, P(end) after each prefix, [S, V + 1] float64."""
         tags, log_end = state.next_tags(), state.log_end()
-        table = self._table(self.grammar.emissions, tags.shape[-1])
-        if table is None:
+        if self._emissions is None:
             return log_words_after(self.grammar.emissions, tags, log_end).exp()
         # A float32 number has the digits of the emissions; the largest weight is 1, so that none that counts is lost.
-        words = (tags.float() @ table).double()
+        words = (tags.float() @ self._emissions).double()
         return torch.cat([words, log_end.exp()[:, None]], -1)
 
-    def _table(self, emissions: Emissions, preterminals: int) -> Tensor | None:
-        if self.emit is None:
-            one = emissions.of_words(0, 1)
-            if one.dim() != 2 or one.is_cuda or 4 * preterminals * emissions.vocabulary_size > EMISSION_BYTES:
-                return None
-            if one.dtype != torch.float32:
-                return None
-            self.emit = emissions.of_words(0, emissions.vocabulary_size).exp().T.contiguous()  # [P, V]
-        return self.emit
+    @cached_property
+    def _emissions(self) -> Tensor | None:
+        """P(word | preterminal) of all words [P, V]; None where it needs too much memory, or on a GPU."""
+        emissions = self.grammar.emissions
+        one = emissions.of_words(0, 1)
+        if one.dim() != 2 or one.is_cuda or one.dtype != torch.float32:
+            return None
+        if 4 * one.shape[1] * emissions.vocabulary_size > EMISSION_BYTES:
+            return None
+        return emissions.of_words(0, emissions.vocabulary_size).exp().T.contiguous()
