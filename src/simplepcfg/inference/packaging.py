@@ -70,17 +70,17 @@ def pack(run: Run, folder: Path, name: str) -> int:
     data = run.config.data.model_copy(update={"train": None, "valid": None, "tokenize": True, "raw": False})
     training = run.config.training.model_copy(update={"start_from": None, "teacher": ()})
     save_config(run.config.model_copy(update={"name": name, "data": data, "training": training}), target.config)
-    write_normaliser(target)
+    rounded = load_run(folder, "cpu").model
+    _write_normaliser(target, rounded)
     if run.labels is not None:  # they know the rounded weights
-        fingerprint = weights_fingerprint(load_run(folder, "cpu").model)
+        fingerprint = weights_fingerprint(rounded)
         write_text(target.labels, run.labels.model_copy(update={"model": fingerprint}).to_json())
     write_text(folder / CARD, card.read_text(encoding="utf-8"))
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def write_normaliser(folder: RunFolder) -> None:
+def _write_normaliser(folder: RunFolder, model: torch.nn.Module) -> None:
     """Write the log-normaliser of the emissions of a run, if they have one, so that loading need not compute it."""
-    model = load_run(folder.path, "cpu").model
     if not isinstance(model, SimpleNPCFG):
         return
     with torch.no_grad():
