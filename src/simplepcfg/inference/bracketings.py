@@ -45,7 +45,7 @@ def most_probable_bracketings(
     ((words, item),) = prepared
     own = Constraints() if constraints is None else constraints
     own = own if isinstance(own, Constraints) else Constraints.from_mapping(own)
-    drawn = sampled_trees(run, prepared, samples, seed, make_bonus([own], prepared, run.device))[0]
+    drawn = sampled_trees(run, prepared, make_bonus([own], prepared, run.device), samples, seed)[0]
     if drawn[0].log_probability == -math.inf:
         return []
     counts = Counter(tuple((i, j) for i, j, _ in scored.tree.spans) for scored in drawn)

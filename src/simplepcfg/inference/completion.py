@@ -72,7 +72,7 @@ def complete(
         seen,
         [words[place] for place, token in zip(prepared.kept, tokens, strict=True) if token not in run.vocabulary],
         [word for place, word in enumerate(words) if place not in set(prepared.kept)],
-        float(state.log_prefix) + sum(map(run.spelling_log_probability, tokens)),
+        float(state.log_prefix) + run.spellings_log_probability(tokens),
         [(run.vocabulary.words[index], float(probabilities[index])) for index in likeliest],
         float(probabilities[sorted(ending)].sum()),
         float(torch.special.entr(probabilities).sum()),

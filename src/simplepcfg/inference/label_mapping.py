@@ -51,11 +51,6 @@ class LabelMapping(BaseModel):
         """Return the text of the file."""
         return json.dumps(self.model_dump(), ensure_ascii=False, indent=0) + "\n"
 
-    def refuse_other(self, model: nn.Module, name: str) -> None:
-        """Refuse another model, in which the numbers of symbols mean something else."""
-        if self.model is not None and self.model != weights_fingerprint(model):
-            raise InputError(f"{name}: the labels are of another run; let `simplepcfg evaluate` write its own")
-
 
 def weights_fingerprint(model: nn.Module) -> str:
     """Return the first digits of SHA-256 over the names and values of all weights."""

@@ -73,7 +73,7 @@ def most_probable_trees(
     return in_batches(run, sentences, compute, lambda: NO_TREE)
 
 
-def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> list[list[ScoredTree]]:
+def k_best_trees(run: TrainedModel, prepared: Words, bonus: Bonus, k: int) -> list[list[ScoredTree]]:
     """Return the k most probable trees of each sentence; see ``Run.k_best``."""
     if not 1 <= k <= MAX_TREES:
         raise InputError(f"k = {k}; ask for 1 to {MAX_TREES:,} trees a sentence")
@@ -89,14 +89,14 @@ def _over_words(
     run: TrainedModel, prepared: Words, answers: Sequence[Sequence[LabelledTree]]
 ) -> list[list[ScoredTree]]:
     """Return the trees over the original words; their log-probability counts spellings, as that of the sentence."""
-    spelled = (sum(map(run.spelling_log_probability, item.tokens)) for _, item in prepared)
+    spelled = (run.spellings_log_probability(item.tokens) for _, item in prepared)
     return [
         [ScoredTree(labelled_tree(words, item, tree), tree.log_probability + spelling) for tree in trees]
         for (words, item), trees, spelling in zip(prepared, answers, spelled, strict=True)
     ]
 
 
-def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, bonus: Bonus) -> list[list[ScoredTree]]:
+def sampled_trees(run: TrainedModel, prepared: Words, bonus: Bonus, samples: int, seed: int) -> list[list[ScoredTree]]:
     """Return random trees of each sentence; see ``Run.sample_trees``."""
     if not 1 <= samples <= MAX_TREES:
         raise InputError(f"samples = {samples}; ask for 1 to {MAX_TREES:,} trees a sentence")

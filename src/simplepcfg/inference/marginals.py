@@ -42,6 +42,14 @@ def make_bonus(constraints: ConstraintList | None, prepared: Words, device: torc
     return _stacked([bonus for bonus, (_, item) in bonuses if len(item.tokens) >= 2], device)
 
 
+def prepare_constrained(
+    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
+) -> tuple[Words, Bonus]:
+    """Prepare sentences for a run, and return them with the span bonus of their constraints."""
+    prepared = run.prepare(sentences)
+    return prepared, make_bonus(constraints, prepared, run.device)
+
+
 def _stacked(bonuses: Sequence[Tensor | None], device: torch.device) -> Bonus:
     """Return a function from a batch of these sentences to their span bonuses."""
 
@@ -165,8 +173,7 @@ def tagged_words(
     run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
 ) -> list[list[TaggedWord]]:
     """See ``Run.tags``."""
-    prepared = run.prepare(sentences)
-    bonus = make_bonus(constraints, prepared, run.device)
+    prepared, bonus = prepare_constrained(run, sentences, constraints)
 
     def compute(batch: Batch) -> list[list[tuple[int, float]]]:
         marginals = run.grammar_of(batch).tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
@@ -177,21 +184,17 @@ def tagged_words(
         ]
 
     answers: list[list[tuple[int, float]]] = in_batches(run, [item.tokens for _, item in prepared], compute, list)
-    return [_over_words(words, item, answer) for (words, item), answer in zip(prepared, answers, strict=True)]
-
-
-def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, float]]) -> list[TaggedWord]:
-    tagged = [TaggedWord(word, None, 0.0) for word in words]
-    # A sentence of probability 0 has no marginals; without this it would show the first tag with probability 0.
-    for index, (tag, share) in zip(item.kept, answer, strict=False):
-        tagged[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
+    tagged = [[TaggedWord(word, None, 0.0) for word in words] for words, _ in prepared]
+    for row, (words, item), answer in zip(tagged, prepared, answers, strict=True):
+        for index, (tag, share) in zip(item.kept, answer, strict=False):
+            # A sentence of probability 0 has no marginals; without this its words would have the first tag.
+            row[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
     return tagged
 
 
 def entropies(run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
     """See ``Run.entropy``."""
-    prepared = run.prepare(sentences)
-    bonus = make_bonus(constraints, prepared, run.device)
+    prepared, bonus = prepare_constrained(run, sentences, constraints)
 
     def compute(batch: Batch) -> list[float]:
         return run.grammar_of(batch).entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()

@@ -12,6 +12,7 @@ import torch
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import write_text
@@ -20,9 +21,9 @@ from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketin
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.inference.evaluation import evaluate
 from simplepcfg.inference.inspection import SymbolReport, describe_symbols
-from simplepcfg.inference.label_mapping import LabelMapping
+from simplepcfg.inference.label_mapping import LabelMapping, weights_fingerprint
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
-from simplepcfg.inference.marginals import Bonus, ConstraintList, TaggedWord, make_bonus
+from simplepcfg.inference.marginals import ConstraintList, TaggedWord
 from simplepcfg.inference.parsing import parse_spans
 from simplepcfg.inference.scoring import PrunedScore, log_probabilities, pruned_log_probabilities
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
@@ -66,9 +67,10 @@ class Run(TrainedModel):
 
             run.score(["the dog barks .", "a cat sees the dog ."])   # [-14.2, -18.9]
         """
-        tokens, bonus = self._tokens_and_bonus(sentences, constraints)
+        prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
+        tokens = [item.tokens for _, item in prepared]
         scores = log_probabilities(self, tokens, bonus)
-        return [score + self._spelled(each) for score, each in zip(scores, tokens, strict=True)]
+        return [score + self.spellings_log_probability(each) for score, each in zip(scores, tokens, strict=True)]
 
     def pruned_score(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
@@ -80,18 +82,10 @@ class Run(TrainedModel):
 
             run.pruned_score(["the dog barks ."])   # [PrunedScore(log_probability=-14.2, error=0.0)]
         """
-        tokens, bonus = self._tokens_and_bonus(sentences, constraints)
+        prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
+        tokens = [item.tokens for _, item in prepared]
         pairs = zip(pruned_log_probabilities(self, tokens, bonus), tokens, strict=True)
-        return [PrunedScore(value + self._spelled(each), error) for (value, error), each in pairs]
-
-    def _tokens_and_bonus(
-        self, sentences: Iterable[Sentence], constraints: ConstraintList | None
-    ) -> tuple[list[list[str]], Bonus]:
-        prepared = self.prepare(sentences)
-        return [item.tokens for _, item in prepared], make_bonus(constraints, prepared, self.device)
-
-    def _spelled(self, tokens: Sequence[str]) -> float:
-        return sum(map(self.spelling_log_probability, tokens))
+        return [PrunedScore(value + self.spellings_log_probability(each), error) for (value, error), each in pairs]
 
     def surprisal(
         self,
@@ -174,8 +168,7 @@ class Run(TrainedModel):
         labels: bool = True,
     ) -> list[SpanTree]:
         """Return the trees of `parse` as arrays of spans, whose depth is not limited."""
-        prepared = self.prepare(sentences)
-        return parse_spans(self, prepared, make_bonus(constraints, prepared, self.device), decode, labels)
+        return parse_spans(self, *marginals.prepare_constrained(self, sentences, constraints), decode, labels)
 
     def k_best(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
@@ -186,8 +179,7 @@ class Run(TrainedModel):
 
             [item.log_probability for item in run.k_best(["the dog barks ."], k=5)[0]]
         """
-        prepared = self.prepare(sentences)
-        return labelled_trees.k_best_trees(self, prepared, k, make_bonus(constraints, prepared, self.device))
+        return labelled_trees.k_best_trees(self, *marginals.prepare_constrained(self, sentences, constraints), k)
 
     def sample_trees(
         self, sentences: Iterable[Sentence], samples: int, constraints: ConstraintList | None = None, *, seed: int = 0
@@ -198,9 +190,8 @@ class Run(TrainedModel):
 
             run.sample_trees(["the dog barks ."], samples=3, seed=1)[0][0].tree
         """
-        prepared = self.prepare(sentences)
-        bonus = make_bonus(constraints, prepared, self.device)
-        return labelled_trees.sampled_trees(self, prepared, samples, seed, bonus)
+        prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
+        return labelled_trees.sampled_trees(self, prepared, bonus, samples, seed)
 
     def bracketings(
         self,
@@ -372,6 +363,7 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         closed_vocabulary=closed_vocabulary,
         labels=LabelMapping.load(labels) if labels.is_file() else None,
     )
-    if run.labels is not None:
-        run.labels.refuse_other(run.model, run.name)
+    if run.labels is not None and run.labels.model not in (None, weights_fingerprint(run.model)):
+        # The numbers of symbols mean something else in another model.
+        raise InputError(f"{run.name}: the labels are of another run; let `simplepcfg evaluate` write its own")
     return run

@@ -122,6 +122,10 @@ class TrainedModel:
         """Return the log-probability (nats) of a token's spelling: 0 for known words, or if spellings do not count."""
         return 0.0 if self.closed_vocabulary else spelling_log_probability(self.spelling, self.vocabulary, token)
 
+    def spellings_log_probability(self, tokens: Iterable[str]) -> float:
+        """Return the log-probability (nats) of the spellings of all tokens of a sentence."""
+        return sum(map(self.spelling_log_probability, tokens))
+
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Return the words of each sentence and their preprocessed form; warn of text that suits the run badly."""
         split = list(split_sentences(sentences, self.preprocessing))
