@@ -260,10 +260,11 @@ def _dropped(done: "Prepared") -> Iterator[str]:
 
 def _train_command(done: "Prepared", config: str) -> str:
     """Return the command that trains on what was written, with the settings of prepared.toml."""
+    from simplepcfg.data.preparation import AS_PREPARED
+
     folder = done.folder
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
-    keys = ("lowercase", "numbers", "punctuation")
-    settings = "".join(f" --set data.{key}={_toml(done.settings[key])}" for key in keys)
+    settings = "".join(f" --set data.{key}={_toml(value)}" for key, value in AS_PREPARED.items())
     return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
 
 

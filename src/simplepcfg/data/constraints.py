@@ -45,7 +45,12 @@ class Constraints:
         unknown = next((key for key in value if key not in KEYS), None)
         if unknown is not None:
             raise InputError(f"{unknown!r} is no constraint; take one of {', '.join(KEYS)}")
-        spans = {key: [_checked(key, item) for item in _listed(value, key)] for key in KEYS}
+        spans: dict[str, list[tuple[int, int, float]]] = {}
+        for key in KEYS:
+            items = value.get(key, [])
+            if not isinstance(items, list | tuple):
+                raise InputError(f"{key} is {items!r}; it must be a list of spans, as in {EXAMPLE}")
+            spans[key] = [_checked(key, item) for item in items]
         return cls(
             tuple((i, j) for i, j, _ in spans["require"]),
             tuple((i, j) for i, j, _ in spans["forbid"]),
@@ -167,13 +172,6 @@ def _with_ending(table: Tensor) -> Tensor:
     longer[: n - 1, n + 1] = table[: n - 1, n]
     longer[0, n] = 0.0
     return longer
-
-
-def _listed(value: Mapping[str, object], key: str) -> Sequence[object]:
-    items = value.get(key, [])
-    if not isinstance(items, list | tuple):
-        raise InputError(f"{key} is {items!r}; it must be a list of spans, as in {EXAMPLE}")
-    return items
 
 
 def _checked(key: str, item: object) -> tuple[int, int, float]:

@@ -47,7 +47,6 @@ class Prepared:
     losses: Losses
     vocabulary: int  # words, without <pad> and <unk>
     types: int  # different words of the training text
-    settings: dict[str, object]  # for `train`
     notes: list[str] = field(default_factory=list)
 
 
@@ -86,13 +85,6 @@ def prepare(job: Job, out: Path) -> Prepared:
             losses=losses,
             vocabulary=len(vocabulary) - 2,
             types=len(counts),
-            settings={
-                **AS_PREPARED,
-                "eos": False,
-                "max_length": MAX_LENGTH,
-                "vocabulary_size": conventions.vocabulary_size,
-                "min_count": conventions.min_count,
-            },
             notes=[*job.source.notes, *([] if remark is None else [remark])],
         )
         write_toml(unfinished, _description(job, done))
@@ -192,5 +184,11 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
         "splits": {split: asdict(count) for split, count in done.splits.items()},
         "vocabulary": {"words": done.vocabulary, "training_types": done.types},
         "dropped": {"reasons": reasons, "by_tag": dict(done.losses.tags.most_common())},
-        "data": done.settings,
+        "data": {
+            **AS_PREPARED,
+            "eos": False,
+            "max_length": MAX_LENGTH,
+            "vocabulary_size": job.conventions.vocabulary_size,
+            "min_count": job.conventions.min_count,
+        },
     }

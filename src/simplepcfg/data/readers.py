@@ -210,17 +210,6 @@ def _open_binary(path: PathName, name: str) -> IO[bytes]:
         raise InputError(f"{name}: cannot be opened ({reason}); check the path") from None
 
 
-def _most_expanded(stream: IO[bytes], name: str) -> float:
-    """Return how many bytes a compressed file may expand to; any other file, any number."""
-    if not isinstance(stream, gzip.GzipFile):
-        return math.inf
-    try:
-        size = os.stat(name).st_size
-    except OSError:
-        return math.inf
-    return max(MOST_TIMES_COMPRESSED * size, LEAST_EXPANDED_BYTES)
-
-
 def _decoded_lines(stream: IO[bytes], name: str, encoding: str, close: bool) -> Iterator[str]:
     """Decode line by line, since only then does an undecodable byte have a line number.
 
@@ -228,7 +217,9 @@ def _decoded_lines(stream: IO[bytes], name: str, encoding: str, close: bool) -> 
     """
     fix = "save it as UTF-8 (iconv -f ENCODING -t utf-8)" if encoding == UTF8 else "give the file's own encoding"
     number = expanded = 0
-    most = _most_expanded(stream, name)
+    most: float = math.inf
+    if isinstance(stream, gzip.GzipFile):
+        most = max(MOST_TIMES_COMPRESSED * os.fstat(stream.fileno()).st_size, LEAST_EXPANDED_BYTES)
     try:
         # Lines are read with a limit, since a device or a hostile archive has lines without end.
         for number, raw in enumerate(iter(partial(stream.readline, MOST_LINE_BYTES + 1), b""), start=1):

@@ -40,7 +40,7 @@ def examine(folder: Path) -> Iterator[Fact]:
     """
     yield from versions()
     yield from machine(folder)
-    for device in devices():
+    for device in [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]:
         yield Fact("device", _described(device))
         yield from kernels(device)
 
@@ -70,11 +70,6 @@ def machine(folder: Path) -> Iterator[Fact]:
         )
     disk = shutil.disk_usage(folder).free
     yield Fact("disk", f"{disk / 2**30:.1f} GiB free in {folder}", _tight(disk, "make room for checkpoints"))
-
-
-def devices() -> list[torch.device]:
-    """Return the CPU and every GPU."""
-    return [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]
 
 
 def kernels(device: torch.device) -> Iterator[Fact]:

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from types import TracebackType
 
 from simplepcfg.errors import InputError, naming_file
 from simplepcfg.files import Record, crc32, crc32_of_file, finite
@@ -24,20 +23,12 @@ class JsonLines:
             check_length(path, keep)
         size = path.stat().st_size if path.exists() else 0
         self._crc32 = crc32_of_file(path, keep) if size else 0
-        self._stream = open(path, "ab")  # noqa: SIM115 - lives as long as the run; closed by __exit__
+        self._stream = open(path, "ab")  # noqa: SIM115 - lives as long as the run; closed by `close`
         if keep is not None:
             self._stream.truncate(keep)
             self._stream.seek(0, os.SEEK_END)
         elif size and not path.read_bytes().endswith(b"\n"):  # The process died in the middle of a line.
             self._append(b"\n")
-
-    def __enter__(self) -> "JsonLines":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stream.close()
 
     def write(self, record: Record) -> None:
         """Append one record; NaN and infinity, which JSON lacks, become null."""
@@ -50,6 +41,10 @@ class JsonLines:
         with naming_file(self._stream.name):
             os.fsync(self._stream.fileno())
         return self._stream.tell(), self._crc32
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
 
     def _append(self, content: bytes) -> None:
         self._stream.write(content)

@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -164,8 +164,8 @@ class Trainer:
     def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
         if not self.group.is_leader:
             return NullJsonLines(), NullJsonLines()
-        metrics = files.enter_context(JsonLines(self.folder.metrics, keep=self.state.metrics_bytes))
-        timings = files.enter_context(JsonLines(self.folder.timings))
+        metrics = files.enter_context(closing(JsonLines(self.folder.metrics, keep=self.state.metrics_bytes)))
+        timings = files.enter_context(closing(JsonLines(self.folder.timings)))
         timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
         return metrics, timings
 

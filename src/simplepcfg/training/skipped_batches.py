@@ -1,6 +1,7 @@
 """Record of skipped batches, so that a numerical error can be reproduced, and advice on what to try."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -62,7 +63,7 @@ class SkippedBatches:
             self._note(said)
 
     def _write(self, candidates: Sequence[tuple[int, Sequence[int]]], norm: float, certain: bool) -> None:
-        with JsonLines(self._path) as lines:
+        with closing(JsonLines(self._path)) as lines:
             for step, indices in candidates:
                 record = {"step": step + 1, "certain": certain, "gradient_norm": norm, "indices": list(indices)}
                 sentences = [" ".join(self._vocabulary.decode(self._text[index])) for index in indices]
