@@ -115,15 +115,12 @@ def remove_leftovers(folder: Path, of: str | None = None) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power cut, where the system lets a folder be opened."""
-    try:
+    with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        with contextlib.suppress(OSError):
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def crc32(pieces: Iterable[bytes | memoryview], value: int = 0) -> int:

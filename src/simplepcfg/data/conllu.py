@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from simplepcfg.data.dependencies import DependencyTree, dependency_tree
 from simplepcfg.errors import InputError
@@ -70,7 +71,7 @@ def _sentences(lines: Iterable[str], name: str) -> Iterator[tuple[Words, dict[st
     """Yield the lines of the words of each sentence and its comments."""
     words: Words = []
     comments: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(chain(lines, [""]), start=1):
         if not line.strip():
             if words:
                 yield words, comments
@@ -88,8 +89,6 @@ def _sentences(lines: Iterable[str], name: str) -> Iterator[tuple[Words, dict[st
                 words.append((number, columns))
             elif not _OTHER_ID.fullmatch(columns[0]):
                 raise InputError(f"{name}:{number}: {columns[0]!r} is no number of a word in CoNLL-U; repair the line")
-    if words:
-        yield words, comments
 
 
 def _form(form: str, name: str, number: int) -> str:

@@ -93,18 +93,16 @@ def expanded(paths: Iterable[str]) -> list[str]:
     """
     files: list[str] = []
     for path in paths:
+        found, problem = [path], ""
         if path != STDIN and os.path.isdir(path):
-            inside = sorted(map(str, files_below(Path(path))))
-            if not inside:
-                raise InputError(f"{path}: a folder without files; give one with text")
-            files += inside
+            found = sorted(map(str, files_below(Path(path))))
+            problem = "a folder without files; give one with text"
         elif path != STDIN and glob.has_magic(path) and not os.path.exists(path):
-            matched = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))
-            if not matched:
-                raise InputError(f"{path}: no file has such a name; check the pattern")
-            files += matched
-        else:
-            files.append(path)
+            found = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))
+            problem = "no file has such a name; check the pattern"
+        if not found:
+            raise InputError(f"{path}: {problem}")
+        files += found
     return files
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from simplepcfg.data import languages
 from simplepcfg.data.languages import ENGLISH, splitter
+
+Example = TypeVar("Example")
 
 LOOKED_AT = 100  # sentences, before text is called untokenised
 CHARACTERS_AT_ONCE = 1 << 16  # of a paragraph: NLTK gives up where a call takes longer than five seconds
@@ -129,11 +131,10 @@ def untokenized_word(words: Sequence[str]) -> str | None:
 
 def untokenized_remark(sentences: Iterable[Sequence[str]]) -> str | None:
     """Return a remark on text if a third or more of its first hundred sentences look untokenised, else None."""
-    first = _first_filled(sentences)
-    examples = [word for words in first if (word := untokenized_word(words)) is not None]
-    if not examples or 3 * len(examples) < len(first):
+    word = _frequent_example(sentences, untokenized_word, 3)
+    if word is None:
         return None
-    return f"looks untokenised, with punctuation that is part of words, as in `{shortened(examples[0])}`"
+    return f"looks untokenised, with punctuation that is part of words, as in `{shortened(word)}`"
 
 
 def paragraph_remark(sentences: Iterable[Sequence[str]]) -> str | None:
@@ -145,11 +146,8 @@ def paragraph_remark(sentences: Iterable[Sequence[str]]) -> str | None:
 def inner_sentence_end(sentences: Iterable[Sequence[str]]) -> str | None:
     """Return the last word of a sentence and the word after it, if a tenth or more of the first hundred sequences of
     words, split by Penn's conventions, hold an end of a sentence before their last word; else None."""
-    first = _first_filled(sentences)
-    examples = [pair for words in first if (pair := _inner_end(words)) is not None]
-    if not examples or SHARE_OF_PARAGRAPHS * len(examples) < len(first):
-        return None
-    return " ".join(map(shortened, examples[0]))
+    pair = _frequent_example(sentences, _inner_end, SHARE_OF_PARAGRAPHS)
+    return None if pair is None else " ".join(map(shortened, pair))
 
 
 def shortened(word: str, most: int = 40) -> str:
@@ -157,8 +155,13 @@ def shortened(word: str, most: int = 40) -> str:
     return word if len(word) <= most else word[: most - 1] + "…"
 
 
-def _first_filled(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
-    return list(islice((words for words in sentences if words), LOOKED_AT))
+def _frequent_example(
+    sentences: Iterable[Sequence[str]], find: Callable[[Sequence[str]], Example | None], share: int
+) -> Example | None:
+    """Return the first that is found in sentences if 1 / `share` or more of the first hundred have one, else None."""
+    first = list(islice(filter(None, sentences), LOOKED_AT))
+    examples = [example for words in first if (example := find(words)) is not None]
+    return examples[0] if examples and share * len(examples) >= len(first) else None
 
 
 def _inner_end(words: Sequence[str]) -> tuple[str, str] | None:

@@ -202,12 +202,8 @@ def without_sgml(lines: Iterable[str]) -> Iterator[str]:
         header = _HEADER.match(line)
         if header is not None:
             in_header = not header[1] and "</" not in line
-            yield ""
-        elif in_header:
-            yield ""
-        else:
-            line = _SENTENCE.sub("", line)
-            yield "" if _TAG_LINE.fullmatch(line) else line
+        text = "" if header is not None or in_header else _SENTENCE.sub("", line)
+        yield "" if _TAG_LINE.fullmatch(text) else text
 
 
 def chinese_encoding(path: Path) -> str:

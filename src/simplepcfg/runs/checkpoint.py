@@ -15,12 +15,7 @@ from simplepcfg.files import Record
 from simplepcfg.ops.shards import own_part
 from simplepcfg.runs.checkpoint_shards import ShardPlace, read_shards, remove_old_shards
 from simplepcfg.runs.config.schema import TrainingConfig
-from simplepcfg.runs.tensor_files import (
-    host_copy,
-    load_weights,
-    read_tensor_file,
-    write_tensor_file,
-)
+from simplepcfg.runs.tensor_files import host_copy, load_weights, read_tensor_file, write_tensor_file
 
 
 class StepSums(BaseModel):

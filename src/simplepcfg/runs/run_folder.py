@@ -29,17 +29,12 @@ from simplepcfg.runs.checksums import DamagedFileError, verify_checksum_line
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
-from simplepcfg.runs.tensor_files import (
-    assign_weights,
-    check_shapes,
-    read_tensor_file,
-    stored_shapes,
-)
+from simplepcfg.runs.tensor_files import assign_weights, check_shapes, read_tensor_file, stored_shapes
 from simplepcfg.version import __version__
 
 # Version of the folder as a whole: which files there are and what they mean. A later version is refused.
 FORMAT = 1
-HUB_FOLDERS = ("snapshots", "blobs")
+HUB_FOLDER = "snapshots"  # in the cache of a model hub; beside it is `blobs`, with the files
 
 
 class RunFolder:
@@ -123,10 +118,7 @@ class RunFolder:
                 raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")
 
     def require_own(self, *files: Path) -> None:
-        """Raise InputError if one of `files` is missing or is a link to a file outside the folder.
-
-        The cache of a model hub keeps files in `blobs` beside `snapshots` and links to them; such links are followed.
-        """
+        """Raise InputError if one of `files` is missing or is a link out of the folder, except within a hub's cache."""
         self.require(*files)
         for file in files:
             self._refuse_link_out(file)
@@ -153,7 +145,7 @@ class RunFolder:
     def _boundary(self) -> Path:
         """Return the folder that no link may leave: the run's own or, in the cache of a model hub, the model's."""
         inside = self.path.resolve()
-        return inside.parent.parent if inside.parent.name == HUB_FOLDERS[0] else inside
+        return inside.parent.parent if inside.parent.name == HUB_FOLDER else inside
 
     def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
         """Return the run's configuration, changed by overrides such as "training.epochs=3".
