@@ -135,11 +135,6 @@ class SyntheticGrammar:
     lexicon: Mapping[str, Mapping[str, float]]
 
 
-def gold_label(symbol: str) -> str:
-    """Return the label or tag that a symbol has in a gold tree, without its features."""
-    return symbol.partition("/")[0]
-
-
 @cache
 def the_grammar() -> SyntheticGrammar:
     """Return the grammar of the built-in treebank; always the same object."""
@@ -215,17 +210,17 @@ def _draw(grammar: SyntheticGrammar, choices: dict[str, _Choice], rng: random.Ra
     while stack:
         symbol = stack.pop()
         if isinstance(symbol, int):
-            start, _, label = spans[symbol]
-            spans[symbol] = (start, len(words), label)
+            spans[symbol] = (spans[symbol][0], len(words), spans[symbol][2])
             continue
+        label = symbol.partition("/")[0]  # gold trees have no features
         cumulative, options = choices[symbol]
         # The last cumulative weight may be a rounding error below 1, hence the upper bound.
         chosen = options[bisect(cumulative, rng.random(), hi=len(options) - 1)]
         if isinstance(chosen, str):
             words.append(chosen)
-            tags.append(gold_label(symbol))
+            tags.append(label)
         else:
             stack.append(len(spans))
-            spans.append((len(words), -1, gold_label(symbol)))
+            spans.append((len(words), -1, label))
             stack.extend(chosen)
     return SpanTree(tuple(words), tuple(tags), tuple(spans))

@@ -23,6 +23,7 @@ from simplepcfg.version import __version__
 
 # Pydantic's error types for a key that a model, or a dataclass, does not have.
 UNKNOWN_KEY = {"extra_forbidden", "unexpected_keyword_argument"}
+CONFIGS = resources.files("simplepcfg") / "configs"  # the folder of the built-in configurations
 PREFIX = "SIMPLEPCFG_"
 MAX_BYTES = 16 << 20  # A longer file is no configuration; it may be an endless device.
 ENVIRONMENT = re.compile(rf"{PREFIX}(SEED|NAME|(?:DATA|MODEL|TRAINING)__\w+)")
@@ -30,8 +31,7 @@ ENVIRONMENT = re.compile(rf"{PREFIX}(SEED|NAME|(?:DATA|MODEL|TRAINING)__\w+)")
 
 def builtin_configs() -> list[str]:
     """Return the names of the configurations that come with the package."""
-    folder = resources.files("simplepcfg") / "configs"
-    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+    return sorted(item.name.removesuffix(".toml") for item in CONFIGS.iterdir() if item.name.endswith(".toml"))
 
 
 def load_config(
@@ -95,8 +95,7 @@ def _read(source: str | Path) -> tuple[str, str]:
     if not path.is_file() and not looks_like_a_file:
         names = builtin_configs()
         if str(source) in names:
-            builtin = resources.files("simplepcfg") / "configs" / f"{source}.toml"
-            return f"built-in configuration {source}", builtin.read_text("utf-8")
+            return f"built-in configuration {source}", (CONFIGS / f"{source}.toml").read_text("utf-8")
         close = difflib.get_close_matches(str(source), names, n=1)
         meant = f'; did you mean "{close[0]}"?' if close else f"; built in are {', '.join(names)}"
         raise InputError(f'"{source}" is neither a file nor a built-in configuration{meant}')
@@ -179,8 +178,7 @@ def _short(value: object) -> str:
 
 def _of_kind(kind: str) -> str:
     """Return the end of a message that names the built-in configurations of a kind."""
-    folder = resources.files("simplepcfg") / "configs"
-    texts = {name: tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in builtin_configs()}
+    texts = {name: tomllib.loads((CONFIGS / f"{name}.toml").read_text("utf-8")) for name in builtin_configs()}
     same_kind = [name for name, values in texts.items() if values.get("model", {}).get("kind") == kind]
     return f"; configurations of this kind: {', '.join(same_kind)}" if same_kind else ""
 
