@@ -76,14 +76,9 @@ def fit(
 
 def _with_text(config: RunConfig, train: TextSource, valid: TextSource | None) -> RunConfig:
     """Return the configuration with the paths of text files, from which a resumed run reads them."""
-    text = {"train": _file_of(train)}
-    if valid is not None:
-        text["valid"] = _file_of(valid)
-    return config.model_copy(update={"data": config.data.model_copy(update=text)})
-
-
-def _file_of(source: TextSource) -> str | None:
-    return fspath(source) if isinstance(source, str | PathLike) else None
+    sources = {"train": train} if valid is None else {"train": train, "valid": valid}
+    files = {key: fspath(text) if isinstance(text, str | PathLike) else None for key, text in sources.items()}
+    return config.model_copy(update={"data": config.data.model_copy(update=files)})
 
 
 def _in_memory(source: TextSource | None, data: DataConfig) -> list[Any] | None:

@@ -24,7 +24,7 @@ from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import train
 from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.step.step import sentence_losses
-from simplepcfg.training.step.teacher_loss import TeacherSchedule, TeacherSignal, span_divergence
+from simplepcfg.training.step.teacher_loss import TeacherSignal, span_divergence, teacher_signal, teacher_weight
 from simplepcfg.training.teachers import TeacherMarginals
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
 
@@ -134,11 +134,11 @@ def test_divergence_is_zero_at_the_targets() -> None:
 
 @pytest.mark.parametrize(("steps", "weights"), [(0, [2, 2, 2]), (4, [2, 1, 0])])
 def test_weights_fall(steps: int, weights: list[float]) -> None:
-    schedule = TeacherSchedule(TrainingConfig(teacher=("x",), teacher_weight=2, teacher_steps=steps))
-    assert [schedule.weight_at(step) for step in (0, 2, 4)] == weights
-    assert TeacherSchedule(TrainingConfig()).weight_at(0) == 0
-    if steps:
-        assert schedule.at(9, Batch(torch.tensor([[1, 2]]), torch.tensor([2]), [0])) is None
+    settings = TrainingConfig(teacher=("x",), teacher_weight=2, teacher_steps=steps)
+    assert [teacher_weight(settings, step) for step in (0, 2, 4)] == weights
+    batch, marginals = Batch(torch.tensor([[1, 2]]), torch.tensor([2]), [0]), TeacherMarginals([2])
+    assert (teacher_signal(settings, marginals, 9, batch) is None) == bool(steps)
+    assert teacher_signal(settings, None, 0, batch) is None
 
 
 STUDENT = ["seed=5", "training.epochs=3", "training.learning_rate=0.02"]

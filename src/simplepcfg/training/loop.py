@@ -48,7 +48,8 @@ from simplepcfg.training.step.rule_count_check import rule_count_ratio
 from simplepcfg.training.step.span_prior import SpanPrior, branching_bias, punctuation_prior, require_trees
 from simplepcfg.training.step.state_dropout import StateDropout, check_sharded_settings
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.step.teacher_loss import TeacherSchedule
+from simplepcfg.training.step.teacher_loss import teacher_signal
+from simplepcfg.training.teachers import TeacherMarginals
 
 MAX_SKIPPED_IN_A_ROW = 20
 # On a GPU the counters are read every so many steps, with the values of the read before, so that the host never waits.
@@ -97,7 +98,7 @@ class Trainer:
             groups = shard_model(self.model, group.shards)
             self.shard = ShardPlace(group.shards.rank, group.shards.size, groups)
         self.dropout = StateDropout(self.model, settings, config.seed)
-        self.teacher = TeacherSchedule(settings)
+        self.teacher_marginals: TeacherMarginals | None = None  # set before the first step, where there are teachers
         self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
             self.model,
@@ -192,7 +193,7 @@ class Trainer:
                 number=state.step,
                 branching_bias=branching_bias(self.config.training, state.step),
                 punctuation=self._punctuation(self._last_batch),
-                teacher=self.teacher.at(state.step, self._last_batch),
+                teacher=teacher_signal(self.config.training, self.teacher_marginals, state.step, self._last_batch),
                 stop=self.stop.requested is not None,
             )
             state.batch += 1

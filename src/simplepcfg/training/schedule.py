@@ -75,20 +75,14 @@ class Curriculum:
         return int((self._lengths * epochs_left).sum())
 
     @property
-    def complete_at(self) -> int | None:
-        """The first epoch (from 0) with all sentences; None if that never comes."""
-        last = int(self._first.max())
-        return None if last == NEVER else last
-
-    @property
     def note(self) -> str | None:
         """One line for the user; None if all sentences take part from the beginning."""
         start, growth, epochs = self._settings.curriculum_start, self._settings.curriculum_growth, self._settings.epochs
-        complete = self.complete_at
+        complete = int(self._first.max())
         if complete == 0:
             return None
         text = f"curriculum: sentences of up to {start} words in the first epoch"
-        if complete is None or complete >= epochs:
+        if complete >= epochs:
             left = int((self._first >= epochs).sum())
             longest = start + (epochs - 1) * growth
             return f"{text}, up to {longest} in the last; {left:,} longer sentences never take part"

@@ -163,7 +163,7 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
         with group.failing_together():
             if group.is_leader == leaders_turn:
                 note = trainer.reporter.note
-                trainer.teacher.marginals = prepare_teachers(config, corpus, folder.teacher, trainer.device, note)
+                trainer.teacher_marginals = prepare_teachers(config, corpus, folder.teacher, trainer.device, note)
     with group.failing_together():
         if checkpoint is not None and group.is_leader:
             write_model = model_is_behind(folder, checkpoint)  # may refuse, so before anything is written

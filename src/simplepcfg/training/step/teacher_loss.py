@@ -31,29 +31,21 @@ class TeacherSignal:
         return SpanPrior(self.weight * self.marginals, self.weight * self.best)
 
 
-class TeacherSchedule:
-    """The signal of each step: the weight falls from `training.teacher_weight` to 0 over `training.teacher_steps`."""
+def teacher_weight(settings: TrainingConfig, step: int) -> float:
+    """Return the weight of teachers in the step with this number, counted from 0."""
+    left = 1 - step / settings.teacher_steps if settings.teacher_steps else 1.0
+    return settings.teacher_weight * max(left, 0.0)
 
-    def __init__(self, settings: TrainingConfig) -> None:
-        self._settings = settings
-        self.marginals: TeacherMarginals | None = None  # set before the first step
 
-    def weight_at(self, step: int) -> float:
-        """Return the weight of the step with this number, counted from 0."""
-        settings = self._settings
-        if not settings.teacher:
-            return 0.0
-        left = 1 - step / settings.teacher_steps if settings.teacher_steps else 1.0
-        return settings.teacher_weight * max(left, 0.0)
-
-    def at(self, step: int, batch: Batch) -> TeacherSignal | None:
-        """Return the signal for the sentences of a batch; None where the weight is 0."""
-        weight = self.weight_at(step)
-        if not weight or not len(batch):
-            return None
-        assert self.marginals is not None
-        tables = self.marginals.of(batch.indices, batch.words.shape[1])
-        return TeacherSignal(self._settings.teacher_form, weight, tables, self.marginals.best[batch.indices])
+def teacher_signal(
+    settings: TrainingConfig, marginals: TeacherMarginals | None, step: int, batch: Batch
+) -> TeacherSignal | None:
+    """Return the signal for the sentences of a batch; None without teachers, or where their weight is 0."""
+    weight = teacher_weight(settings, step)
+    if marginals is None or not weight or not len(batch):
+        return None
+    tables = marginals.of(batch.indices, batch.words.shape[1])
+    return TeacherSignal(settings.teacher_form, weight, tables, marginals.best[batch.indices])
 
 
 def span_divergence(marginals: Tensor, targets: Tensor) -> Tensor:
