@@ -25,7 +25,7 @@ from simplepcfg.training.start import train
 from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.step.step import sentence_losses
 from simplepcfg.training.step.teacher_loss import TeacherSignal, span_divergence, teacher_signal, teacher_weight
-from simplepcfg.training.teachers import TeacherMarginals
+from simplepcfg.training.teachers import TeacherMarginals, padded_tables
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -57,11 +57,11 @@ def test_packed_marginals_come_back(tmp_path: Path) -> None:
     lengths = [2, 5, 3]
     tables = [torch.rand(n + 1, n + 1, generator=generator).triu(2).half().float() for n in lengths]
     stored = TeacherMarginals(lengths)
-    stored.append(tables[:2], torch.tensor([1.0, 2.0]))
+    stored.append(padded_tables(tables[:2])[0], torch.tensor([1.0, 2.0]))
     assert not stored.is_complete
     stored.save(tmp_path / "t", {"train": "x"})
     found = TeacherMarginals.load(tmp_path / "t", lengths, {"train": "x"})
-    found.append(tables[2:], torch.tensor([3.0]))
+    found.append(torch.stack(tables[2:]), torch.tensor([3.0]))
     assert found.is_complete
     assert found.packed.dtype == torch.float16
     assert len(found.packed) == 1 + 10 + 3

@@ -224,27 +224,23 @@ class Trainer:
         elif step % COUNTER_READ_INTERVAL == 0:
             values = self.step.counters.read_delayed()
             if values is not None:
-                self._handle_counters(values, all_done=False)
+                self._read_counters(values)
             else:
                 self._skipped.start_delayed_read()
 
-    def _read_counters(self) -> None:
-        """Wait for the steps so far and copy their counters into the state."""
-        self._handle_counters(self.step.counters.read())
-
-    def _handle_counters(self, values: list[float], all_done: bool = True) -> None:
+    def _read_counters(self, values: list[float] | None = None) -> None:
         """Copy counters into the state; raise where a process failed or too many steps were skipped.
 
-        `all_done` says that they count every step so far.
+        Without `values`, those of some steps ago, this waits for all steps so far.
         """
-        counters = copy_to_state(values, self.state)
+        counters = copy_to_state(self.step.counters.read() if values is None else values, self.state)
         self._throughput.finish_words()
         if counters["failed"]:
             self.group.raise_held_errors()  # raises, since a process holds an error
         self._skipped.check(
             self.state.skipped_steps,
             counters["last_norm"],
-            all_done=all_done,
+            all_done=values is None,
             write=self.group.is_leader,
             stop=self.config.training.stop_at_skipped,
         )

@@ -70,11 +70,11 @@ class SeedsFolder:
             raise InputError(f"{count} seeds; train 1 to {MOST_SEEDS:,} runs together")
         if self.exists():
             raise InputError(f"{self.path} already holds runs of several seeds; go on with `{self.resume_command}`")
-        RunFolder(self.path).refuse_if_taken()
-        for seed in range(config.seed, config.seed + count):
-            RunFolder(self.folder(seed)).refuse_if_taken()
-        for seed in range(config.seed, config.seed + count):
-            self.folder(seed).mkdir(parents=True, exist_ok=True)
+        folders = [self.folder(seed) for seed in range(config.seed, config.seed + count)]
+        for path in (self.path, *folders):
+            RunFolder(path).refuse_if_taken()
+        for path in folders:
+            path.mkdir(parents=True, exist_ok=True)
         save_config(with_absolute_paths(config), self.config)
 
     def withdraw(self) -> None:

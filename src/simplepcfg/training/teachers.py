@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -37,9 +38,8 @@ class TeacherMarginals:
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.lengths = list(lengths)
-        sizes = torch.tensor([n * (n - 1) // 2 for n in self.lengths], dtype=torch.int64)
-        self._ends = sizes.cumsum(0).tolist()
-        self.packed = torch.zeros(self._ends[-1] if self._ends else 0, dtype=torch.float16)
+        self._starts = list(accumulate((n * (n - 1) // 2 for n in self.lengths), initial=0))
+        self.packed = torch.zeros(self._starts[-1], dtype=torch.float16)
         self.best = torch.zeros(len(self.lengths))
         self.done = 0
 
@@ -48,25 +48,18 @@ class TeacherMarginals:
         """Whether all sentences have been computed."""
         return self.done == len(self.lengths)
 
-    def append(self, tables: Sequence[Tensor], best: Tensor) -> None:
-        """Add the next sentences: a table [n + 1, n + 1] of each, and their largest sums [B]."""
-        for table in tables:
-            n = self.lengths[self.done]
-            rows, columns = torch.triu_indices(n + 1, n + 1, offset=2)
-            end = self._ends[self.done]
-            self.packed[end - len(rows) : end] = table[rows, columns].half()
-            self.done += 1
-        self.best[self.done - len(tables) : self.done] = best
+    def append(self, tables: Tensor, best: Tensor) -> None:
+        """Add the next sentences: their tables [B, n + 1, n + 1], padded, and their largest sums [B]."""
+        first, self.done = self.done, self.done + len(tables)
+        spans = _spans(self.lengths[first : self.done], tables.shape[1] - 1)
+        self.packed[self._starts[first] : self._starts[self.done]] = tables[spans].half()
+        self.best[first : self.done] = best
 
     def of(self, indices: Sequence[int], n: int) -> Tensor:
         """Return the tables of these sentences, [B, n + 1, n + 1] in float32 with 0 beyond their ends."""
         tables = torch.zeros(len(indices), n + 1, n + 1)
-        for length in {self.lengths[index] for index in indices}:  # Batches have few different lengths, mostly one.
-            chosen = [row for row, index in enumerate(indices) if self.lengths[index] == length]
-            ends = torch.tensor([self._ends[indices[row]] for row in chosen])
-            rows, columns = torch.triu_indices(length + 1, length + 1, offset=2)
-            packed = self.packed[ends[:, None] + torch.arange(-len(rows), 0)]
-            tables[torch.tensor(chosen)[:, None], rows, columns] = packed.float()
+        packed = [self.packed[self._starts[index] : self._starts[index + 1]] for index in indices]
+        tables[_spans([self.lengths[index] for index in indices], n)] = torch.cat(packed).float()
         return tables
 
     def save(self, path: Path, identity: Record) -> None:
@@ -92,6 +85,12 @@ class TeacherMarginals:
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that the file holds."""
         return {"packed": self.packed, "best": self.best}
+
+
+def _spans(lengths: Sequence[int], n: int) -> Tensor:
+    """Return which (i, j) are spans of two or more words of sentences of these lengths, [B, n + 1, n + 1]."""
+    inside = torch.arange(n + 1) <= torch.tensor(lengths)[:, None]  # [B, n + 1]
+    return inside[:, None] & torch.ones(n + 1, n + 1, dtype=torch.bool).triu(2)
 
 
 def teacher_folders(names: Sequence[str]) -> tuple[str, ...]:
@@ -128,10 +127,10 @@ def prepare_teachers(
         block = corpus.train_tokens[marginals.done : marginals.done + BLOCK]
         places = None if breaks is None else [breaks[marginals.done + k] for k in range(len(block))]
         tables = mean_marginals([span_marginals(teacher, block, places) for teacher in teachers], mean)
-        tables = [table.clamp_(max=1.0).half().float() for table in tables]
         padded, ends = padded_tables(tables)
-        padded = padded.to(device)
-        marginals.append(tables, (padded * best_tree_mask(padded, ends)).sum((1, 2)).cpu())
+        padded = padded.clamp_(max=1.0).half().float()
+        moved = padded.to(device)
+        marginals.append(padded, (moved * best_tree_mask(moved, ends)).sum((1, 2)).cpu())
         if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
             marginals.save(path, identity)
             last = time.monotonic()

@@ -25,11 +25,6 @@ class WeightEMA:
         self._own = dict(trained) if decay else {}
         self._mean = {name: weight.detach().clone() for name, weight in self._own.items()}
 
-    @property
-    def means(self) -> dict[nn.Parameter, Tensor]:
-        """Average of each parameter; empty with a decay of 0."""
-        return {own: self._mean[name] for name, own in self._own.items()}
-
     def weight_at(self, step: int) -> float:
         """Return the weight, 1 − decay, of the parameters after the step with this number, counted from 0."""
         return 1 - min(self._decay, step / (step + WARMUP))
