@@ -108,7 +108,7 @@ def test_estimate_is_said_before_training(make_config, tmp_path: Path, capsys, m
 def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) -> None:
     """Rules in float32 are more than a step of a large grammar holds in bf16; charts come besides, up to a share."""
     config = make_config("model.nonterminals=32768", "model.preterminals=65536", "training.batch_size=16")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(memory_estimate, "cells_a_batch", lambda sizes, device: 10**12 // 8 // (16 * 32768))
     for valid, charts in (([[2] * 10], 6 * 32768 * 100), ([[2] * 40] * 3000, None)):
         corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of(valid), vocabulary_of([["a"]]))
         parts = estimate(config.model, len(corpus.vocabulary), 16, 20, "cuda", "bf16")
@@ -128,6 +128,7 @@ def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) ->
 
 
 def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> None:
+    monkeypatch.setattr(memory_estimate, "cells_a_batch", lambda sizes, device: 2**20)
     config = make_config("model.nonterminals=4096", "model.preterminals=8192")
     corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), vocabulary_of([["a"]]))
     needs = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.evaluation.likelihood import GPU_MEMORY_DIVISOR, MAX_CELLS_ON_GPU, bytes_a_cell
+from simplepcfg.evaluation.likelihood import cells_a_batch
 from simplepcfg.models import ModelConfig, build_model
 from simplepcfg.models.sharding import row_groups
 from simplepcfg.models.without_memory import without_memory
@@ -130,8 +130,7 @@ def require_memory(
         free //= here
     # The memory of an uncaptured step is free between epochs for validation, whose rules are in float32.
     rules = FLOAT * config.model.sizes(batch).rules // mesh[1]
-    charts = _charts(config.model, corpus, device, free) if device.type == "cuda" else 0
-    validation = rules + charts if device.type == "cuda" else 0
+    validation = rules + _charts(config.model, corpus, device) if device.type == "cuda" else 0
     launched = stay + max(step, validation)
     if free is not None and launched > free:
         largest = max(parts, key=lambda part: part.size)
@@ -156,15 +155,11 @@ def require_memory(
     return Needs(needed, capture, note)
 
 
-def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int | None) -> int:
+def _charts(model: ModelConfig, corpus: Corpus, device: torch.device) -> int:
     """Return the bytes of the charts of a validation batch, which may take a fixed share of the GPU's memory."""
-    cells = corpus.valid.lengths**2
-    total = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else free
-    budget = min(int(cells.sum()), MAX_CELLS_ON_GPU)
-    sizes = model.sizes(1)
-    if total is not None:
-        budget = min(budget, total // GPU_MEMORY_DIVISOR // max(bytes_a_cell(sizes, device), 1))
-    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, int(cells.max(initial=1))))
+    cells, sizes = corpus.valid.lengths**2, model.sizes(1)
+    largest = max(min(int(cells.sum()), cells_a_batch(sizes, device)), int(cells.max(initial=1)))
+    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * largest)
 
 
 def in_gib(size: int) -> str:
