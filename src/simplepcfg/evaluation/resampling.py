@@ -6,7 +6,7 @@ may be several runs; each sentence then has the mean over the runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -104,11 +104,8 @@ def intervals(reports: Sequence[EvaluationReport], *, resamples: int = RESAMPLES
         if rows is None:
             continue
         _, values = rows
-        generator = torch.Generator().manual_seed(seed)
-        drawn = []
-        for count in _chunks(resamples, len(values)):
-            chosen = torch.randint(len(values), (count, len(values)), generator=generator)
-            drawn.append(measure.of_sums(values[chosen].sum(1)))
+        draws = _draws(len(values), len(values), resamples, seed)
+        drawn = [measure.of_sums(values[chosen].sum(1)) for chosen in draws]
         tails = torch.tensor([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], dtype=torch.float64)
         low, high = torch.quantile(torch.cat(drawn), tails, interpolation="nearest").tolist()
         intervals[measure.name] = Interval(low, high)
@@ -140,10 +137,9 @@ def compare(
         observed = measure.of_sums(a.sum(0)) - measure.of_sums(b.sum(0))
         # Sums in another order are rounded differently, which must not make an equal difference smaller.
         threshold = observed.abs() * (1 - 1e-12)
-        generator = torch.Generator().manual_seed(seed)
         as_large = 0
-        for count in _chunks(resamples, len(a)):
-            swapped = torch.randint(2, (count, len(a), 1), generator=generator).bool()
+        for bits in _draws(2, len(a), resamples, seed):
+            swapped = bits.bool()[..., None]
             first, second = torch.where(swapped, b, a).sum(1), torch.where(swapped, a, b).sum(1)
             difference = measure.of_sums(first) - measure.of_sums(second)
             as_large += int((difference.abs() >= threshold).sum())
@@ -169,9 +165,12 @@ def _same_text(measure: Measure, one: tuple[list[int], Tensor], other: tuple[lis
     return one[0] == other[0] and torch.equal(one[1][:, columns], other[1][:, columns])
 
 
-def _chunks(resamples: int, sentences: int) -> list[int]:
+def _draws(choices: int, sentences: int, resamples: int, seed: int) -> Iterator[Tensor]:
+    """Yield a number below `choices` for each sentence of each resample, [resamples, sentences], some at a time."""
+    generator = torch.Generator().manual_seed(seed)
     size = max(1, DRAWN_AT_ONCE // sentences)
-    return [min(size, resamples - start) for start in range(0, resamples, size)]
+    for start in range(0, resamples, size):
+        yield torch.randint(choices, (min(size, resamples - start), sentences), generator=generator)
 
 
 def _check_draws(resamples: int, seed: int) -> None:
