@@ -57,7 +57,6 @@ def test_resume_goes_on_to_more_epochs(call: Call, text_file: Path) -> None:
         (["sn-pcfg-small"], "--train"),
         (["sn-pcfg-smal"], "sn-pcfg-small"),
         (["sn-pcfg-small", "--resume", "r"], "leave out"),
-        (["--resume", "nowhere"], "nowhere"),
         (["sn-pcfg-small", "--train", "nowhere.txt"], "nowhere.txt"),
         (["sn-pcfg-small", "--train", "x", "--set", "training.epoch=3"], "training.epochs"),
         (["sn-pcfg-small", "--train", "x", "--device", "tpu"], "tpu"),

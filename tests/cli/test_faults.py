@@ -59,12 +59,6 @@ def test_several_predictions_are_columns(call: Call, trees_file: Path, tmp_path:
     assert "is given twice" in twice.err
 
 
-def test_json_is_a_list_of_any_number(call: Call, trees_file: Path) -> None:
-    for names in (["oracle"], ["oracle", "random"]):
-        found = json.loads(call("evaluate", *names, trees_file, "--json", "-").out)
-        assert [report["name"] for report in found] == names
-
-
 @pytest.mark.parametrize("command", ["score", "parse"])
 def test_a_line_too_long_does_not_end_the_job(
     call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str

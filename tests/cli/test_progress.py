@@ -65,10 +65,6 @@ def test_show_says_what_it_does(
     assert "counting the uses of symbols: 25 sentences …" in result.err
 
 
-def test_what_is_quick_says_nothing(call: Call, tiny_run: Path, trees_file: Path) -> None:
-    assert call("evaluate", tiny_run, trees_file).err == ""
-
-
 def test_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The line is on standard error and goes before a result is printed; standard output has the result alone."""
     monkeypatch.setattr(progress, "SECONDS_BEFORE", 0.0)
