@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, EMPTY_TREES, TRACES, parse_tree, parse_trees
+from simplepcfg.data.brackets import EMPTY_TREES, parse_tree, parse_trees
 from simplepcfg.data.conventions import (
     GERMAN_PUNCTUATION,
     SPACES,
@@ -14,6 +14,7 @@ from simplepcfg.data.conventions import (
     prepare_tree,
     prepare_words,
 )
+from simplepcfg.data.trees import EMPTY_CONSTITUENTS, TRACES
 from simplepcfg.errors import InputError
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, TRACES
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_space, is_punctuation, spans_over
-from simplepcfg.data.trees import SpanTree, escape_brackets, remove_wrappers
+from simplepcfg.data.trees import EMPTY_CONSTITUENTS, TRACES, SpanTree, escape_brackets, remove_wrappers
 from simplepcfg.errors import InputError
 
 PENN = "penn"  # in a list of tags: the 36 word tags

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, islice
 
-from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.trees import SpanTree, TreeBuilder
 from simplepcfg.errors import InputError
 
 # A symbol, and what it is written as: weights and children, the alternatives after `|` or on a further line.
@@ -198,29 +198,26 @@ def generate_trees(seed: int, grammar: SyntheticGrammar | None = None) -> Iterat
         yield _draw(grammar, choices, rng)
 
 
+_END = ""  # on the stack, where a phrase ends
 _Choice = tuple[list[float], list[tuple[str, ...]] | list[str]]
 
 
 def _draw(grammar: SyntheticGrammar, choices: dict[str, _Choice], rng: random.Random) -> SpanTree:
-    """Expand leftmost first with an explicit stack; an integer on it closes the span that it indexes."""
-    words: list[str] = []
-    tags: list[str] = []
-    spans: list[tuple[int, int, str]] = []
-    stack: list[str | int] = [grammar.start]
+    """Expand leftmost first with an explicit stack."""
+    builder = TreeBuilder()
+    stack = [grammar.start]
     while stack:
         symbol = stack.pop()
-        if isinstance(symbol, int):
-            spans[symbol] = (spans[symbol][0], len(words), spans[symbol][2])
+        if symbol == _END:
+            builder.close()
             continue
         label = symbol.partition("/")[0]  # gold trees have no features
         cumulative, options = choices[symbol]
         # The last cumulative weight may be a rounding error below 1, hence the upper bound.
         chosen = options[bisect(cumulative, rng.random(), hi=len(options) - 1)]
         if isinstance(chosen, str):
-            words.append(chosen)
-            tags.append(label)
+            builder.add_word(label, chosen)
         else:
-            stack.append(len(spans))
-            spans.append((len(words), -1, label))
-            stack.extend(chosen)
-    return SpanTree(tuple(words), tuple(tags), tuple(spans))
+            builder.open(label)
+            stack += [_END, *chosen]
+    return builder.finish()

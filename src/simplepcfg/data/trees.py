@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 from simplepcfg.errors import InputError
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
 TRACE_TAG = "-NONE-"
+TRACES, EMPTY_CONSTITUENTS = "traces", "constituents without words"  # names under which these are counted
 PHRASE_LABEL = "X"
 WORD_LABEL = "T"
 
@@ -61,32 +63,20 @@ class SpanTree:
     @classmethod
     def from_nltk(cls, tree: Tree) -> SpanTree:
         """Read an `nltk.Tree` whose leaves are tagged words; traces go, with the parents they leave empty."""
-        words: list[str] = []
-        tags: list[str] = []
-        spans: list[tuple[int, int, str]] = []
-        # A node waits on the stack once as itself and once, under its children, as the place where it closes.
-        stack: list[tuple[Tree | None, int]] = [(tree, 0)]
+        builder = TreeBuilder()
+        stack: list[object] = [tree]
         while stack:
-            node, index = stack.pop()
-            if node is None:
-                close_span(spans, index, len(words))
-                continue
-            label = str(node.label())
-            leaves = [child for child in node if isinstance(child, str)]
-            if len(leaves) == 1 and len(node) == 1:
-                if label != TRACE_TAG:
-                    words.append(leaves[0])
-                    tags.append(label)
-                continue
-            if leaves or not len(node):
-                raise InputError(describe_bad_node(label, leaves, bool(len(node) - len(leaves))))
-            stack.append((None, len(spans)))
-            spans.append((len(words), -1, label))
-            for child in reversed(node):
-                if not hasattr(child, "label"):
-                    raise InputError(f"({label} ...) holds the leaf {child!r}; leaves must be strings")
-                stack.append((child, 0))
-        return finish_tree(words, tags, spans)
+            node = stack.pop()
+            if node is TreeBuilder:  # stands where a node ends
+                builder.close()
+            elif isinstance(node, str):
+                builder.stack[-1].leaves.append(node)
+            elif hasattr(node, "label"):
+                builder.open(str(node.label()))
+                stack += [TreeBuilder, *reversed(cast("Tree", node))]
+            else:
+                raise InputError(f"({builder.stack[-1].label} ...) holds the leaf {node!r}; leaves must be strings")
+        return builder.finish()
 
     def to_nltk(self) -> Tree:
         """Return the same tree as `nltk.Tree`; InputError for the empty tree, and for spans that cross."""
@@ -163,23 +153,6 @@ def escape_brackets(word: str) -> str:
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
-def close_span(spans: list[tuple[int, int, str]], index: int, end: int) -> None:
-    """End the span at `index` before word `end`; remove it if it has no words: it is then the last of the list."""
-    start, _, label = spans[index]
-    if start == end:
-        del spans[index]
-    else:
-        spans[index] = (start, end, label)
-
-
-def finish_tree(words: list[str], tags: list[str], spans: list[tuple[int, int, str]]) -> SpanTree:
-    """Build the tree, without unlabelled nodes around all of it; InputError if it has no words."""
-    if not words:
-        raise InputError("tree without words; remove it, or give it a word")
-    remove_wrappers(spans, len(words))
-    return SpanTree(tuple(words), tuple(tags), tuple(spans))
-
-
 def remove_wrappers(spans: list[tuple[int, int, str]], n: int) -> int:
     """Remove unlabelled nodes around all of a tree of n words, which needs none of them; return how many they were."""
     before = len(spans)
@@ -188,11 +161,73 @@ def remove_wrappers(spans: list[tuple[int, int, str]], n: int) -> int:
     return before - len(spans)
 
 
-def describe_bad_node(label: str, leaves: Sequence[str], has_children: bool) -> str:
+@dataclass(slots=True)
+class OpenNode:
+    """A node that has not ended yet."""
+
+    label: str
+    index: int  # of its span
+    leaves: list[str] = field(default_factory=list)  # words that are its own
+    has_children: bool = False
+
+
+class TreeBuilder:
+    """A tree in the making; with `counts`, what has no words is no error but counted there, as traces are."""
+
+    def __init__(self, counts: Counter[str] | None = None) -> None:
+        self.counts = counts
+        self.words: list[str] = []
+        self.tags: list[str] = []
+        self.spans: list[tuple[int, int, str]] = []
+        self.stack: list[OpenNode] = []  # parents first
+
+    def open(self, label: str) -> None:
+        """Begin a node, a phrase or a tagged word."""
+        if self.stack:
+            self.stack[-1].has_children = True
+        self.stack.append(OpenNode(label, len(self.spans)))
+        self.spans.append((len(self.words), -1, label))
+
+    def add_word(self, tag: str, word: str) -> None:
+        """Add a tagged word, unless it is a trace."""
+        if self.stack:
+            self.stack[-1].has_children = True
+        if tag != TRACE_TAG:
+            self.words.append(word)
+            self.tags.append(tag)
+        elif self.counts is not None:
+            self.counts[TRACES] += 1
+
+    def close(self) -> None:
+        """End the last node; a phrase without words is left out. InputError for one that is no phrase and no word."""
+        node = self.stack.pop()
+        start = self.spans[node.index][0]
+        is_empty = not node.leaves and start == len(self.words)
+        if is_empty and self.counts is not None:
+            self.counts[EMPTY_CONSTITUENTS] += 1
+        elif len(node.leaves) > 1 or bool(node.leaves) == node.has_children:
+            raise InputError(_describe_bad_node(node))
+        if not node.leaves and not is_empty:
+            self.spans[node.index] = (start, len(self.words), node.label)
+            return
+        del self.spans[node.index]
+        if node.leaves:
+            self.add_word(node.label, node.leaves[0])
+
+    def finish(self) -> SpanTree:
+        """Return the tree, without unlabelled nodes around all of it; InputError if it has no words."""
+        if not self.words:
+            raise InputError("tree without words; remove it, or give it a word")
+        remove_wrappers(self.spans, len(self.words))
+        return SpanTree(tuple(self.words), tuple(self.tags), tuple(self.spans))
+
+
+def _describe_bad_node(node: OpenNode) -> str:
     """Return what is wrong with a node that is neither one tagged word nor a phrase of nodes."""
+    label, leaves = node.label, node.leaves
     if not leaves:
         return f"({label}) has neither a word nor children; remove it, or give it a word"
-    if has_children:
+    if node.has_children:
         return f"({label} ...) mixes the untagged word {leaves[0]!r} with nodes; write (TAG {leaves[0]})"
     listed = " ".join(leaves[:3])
     return f"({label} {listed}) holds {len(leaves)} words under one tag; write (TAG {leaves[0]}) for each"
