@@ -12,7 +12,6 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars.algorithms import Algorithms, Counts, Sampled
 from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.prefix import (
-    GrowingPrefixes,
     PrefixTable,
     SurprisalParts,
     log_words_after,
@@ -24,6 +23,7 @@ from simplepcfg.grammars.sampling import check_temperature
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.mbr import best_trees
+from simplepcfg.ops.tag_prefixes import GrowingTags
 from simplepcfg.ops.tensor_fields import described, with_tensors
 from simplepcfg.ops.trees import LabelledTree, Trees
 
@@ -286,7 +286,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """Compute the entropy of what follows the first m words, a word or the end, m = 0 … n: [B, n + 1]."""
         return next_word_entropies(self.prefix_states(words, lengths), self.emissions)
 
-    def growing_prefix(self) -> GrowingPrefixes:
+    def growing_prefix(self) -> GrowingTags:
         """Return an empty prefix to which words can be added one at a time."""
         raise self._unsupported("prefix probabilities")
 

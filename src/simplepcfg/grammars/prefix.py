@@ -10,15 +10,11 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.ops.dense.prefix import GrowingDensePrefix
-from simplepcfg.ops.forward import GrowingForward
 from simplepcfg.ops.logs import log_share
-from simplepcfg.ops.prefix import GrowingPrefix, PrefixStates
+from simplepcfg.ops.prefix import PrefixStates
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 
-# The states after each prefix of a batch, and prefixes that grow by a word at a time, of each family of grammars.
-PrefixTable = PrefixStates | TagPrefixes
-GrowingPrefixes = GrowingPrefix | GrowingDensePrefix | GrowingForward
+PrefixTable = PrefixStates | TagPrefixes  # the states after each prefix of a batch, of all families of grammars
 
 # So many words, and so many prefixes, are processed at a time that float64 numbers for each preterminal fit into this.
 CHUNK_BYTES, PREFIX_BYTES = 64 << 20, 256 << 20

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from simplepcfg.data.vocabulary import EOS, PAD_ID
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.grammars.prefix import GrowingPrefixes
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.tag_prefixes import GrowingTags
 from simplepcfg.runs.device import seeded
 
 MAX_LENGTH = 40
@@ -82,7 +82,7 @@ def complete(
 
 @torch.no_grad()
 def _draw(
-    run: TrainedModel, state: GrowingPrefixes, samples: int, generator: torch.Generator, most: int
+    run: TrainedModel, state: GrowingTags, samples: int, generator: torch.Generator, most: int
 ) -> list[Continuation]:
     """Draw continuations of up to ``most`` words, each word from its exact distribution after all words before it."""
     at_once = max(1, CHART_BYTES // state.bytes_per_prefix(state.length + most + 1))
@@ -112,7 +112,7 @@ def _draw(
     return drawn
 
 
-def _distribution(run: TrainedModel, state: GrowingPrefixes) -> Tensor:
+def _distribution(run: TrainedModel, state: GrowingTags) -> Tensor:
     """Return P(next word) of every id and, last, P(end) after each prefix, [S, V + 1] on the CPU, summing to 1."""
     probabilities = run.prefixes.next_words(state).cpu()
     sums = probabilities.sum(-1, keepdim=True)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars import Grammar
-from simplepcfg.grammars.prefix import GrowingPrefixes, log_words_after
-from simplepcfg.ops.prefix import GrowingPrefix
+from simplepcfg.grammars.prefix import log_words_after
+from simplepcfg.ops.tag_prefixes import GrowingTags
 
 MOST_PREFIXES = 4
 # The probabilities of all words are kept if they need at most so many bytes.
@@ -23,10 +23,10 @@ class KeptPrefixes:
 
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
-        self.states: OrderedDict[tuple[int, ...], GrowingPrefixes] = OrderedDict()
+        self.states: OrderedDict[tuple[int, ...], GrowingTags] = OrderedDict()
 
     @torch.no_grad()
-    def after(self, ids: Sequence[int]) -> GrowingPrefixes:
+    def after(self, ids: Sequence[int]) -> GrowingTags:
         """Return the state after these words, which is not to be changed."""
         key = tuple(ids)
         known = max((other for other in self.states if other == key[: len(other)]), key=len, default=())
@@ -37,18 +37,14 @@ class KeptPrefixes:
         if len(key) > len(known):
             words = torch.tensor(key[len(known) :], device=state.log_prefix.device)[None]
             emissions = self.grammar.emissions.log_probabilities(words)[0]  # [m, P]
-            if isinstance(state, GrowingPrefix):
-                state.push_all(emissions)
-            else:
-                for word in emissions:
-                    state.push(word[None])
+            state.push_all(emissions)
         self.states[key] = state
         while len(self.states) > MOST_PREFIXES:
             self.states.popitem(last=False)
         return state
 
     @torch.no_grad()
-    def next_words(self, state: GrowingPrefixes) -> Tensor:
+    def next_words(self, state: GrowingTags) -> Tensor:
         """Return P(next word) of every id and, last, P(end) after each prefix, [S, V + 1] float64."""
         tags, log_end = state.next_tags(), state.log_end()
         if self._emissions is None:

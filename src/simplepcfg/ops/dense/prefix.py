@@ -1,7 +1,6 @@
 """Exact prefix probabilities of an ordinary PCFG, from left to right over the inside chart; README.md derives them."""
 
 import math
-from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +10,9 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import SimpleRules, check_prefix_lengths
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.recursion import Sums, inside_cells, log_product
-from simplepcfg.ops.logs import log_share, safe_log, safe_logsumexp
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import least_solution, left_corner_closure
-from simplepcfg.ops.tag_prefixes import TagPrefixes
+from simplepcfg.ops.tag_prefixes import GrowingTags, TagPrefixes
 
 
 def dense_prefixes(log_emissions: Tensor, root: Tensor, rules: Tensor, *, lengths: Tensor | None = None) -> TagPrefixes:
@@ -87,11 +86,10 @@ def dense_termination_probabilities(root: Tensor, rules: Tensor) -> Tensor:
     return (root * ends).sum(-1) / root.sum(-1)
 
 
-class GrowingDensePrefix:
-    """X prefixes of equal length under one grammar, initially a single empty one; in float64, without gradients.
+class GrowingDensePrefix(GrowingTags):
+    """Growing prefixes of an ordinary PCFG; each word computes the chart of its prefix anew."""
 
-    The interface is that of ``simplepcfg.ops.prefix.GrowingPrefix``. Each word computes the chart of its prefix anew.
-    """
+    by_prefix = ("log_prefix", "log_sentence", "tags", "words")
 
     def __init__(self, root: Tensor, rules: Tensor) -> None:
         if root.dim() != 1 or rules.dim() != 3:
@@ -99,32 +97,18 @@ class GrowingDensePrefix:
                 f"rules has shape {list(rules.shape)}; a growing prefix takes one grammar for all sentences"
             )
         self.root, self.rules = root.detach(), rules.detach()
-        self.words = rules.new_zeros(1, 0, rules.shape[-1] - len(root), dtype=torch.float64)  # [X, n, P], log-emissions
+        self.words = rules.new_zeros(1, 0, rules.shape[-1] - len(root), dtype=torch.float64)  # [S, n, P], log-emissions
         self._compute()
 
     def _compute(self) -> None:
         with torch.no_grad():
             table = dense_prefixes(self.words, self.root, self.rules)
-        self.log_prefix = table.log_prefix[:, -1]  # [X]: log P(a sentence begins with the prefix)
-        self.log_sentence = table.log_sentence[:, -1]  # [X]: log P(the prefix is a whole sentence)
-        self.tags = table.tags[:, -1]  # [X, P]: of the next word
-
-    def copy(self) -> "GrowingDensePrefix":
-        return copy(self)  # with the same tensors, because none is modified in place
-
-    def select(self, indices: Tensor) -> None:
-        for name in ("log_prefix", "log_sentence", "tags", "words"):
-            setattr(self, name, getattr(self, name)[indices.to(self.words.device)])
+        self.log_prefix, self.log_sentence = table.log_prefix[:, -1], table.log_sentence[:, -1]
+        self.tags = table.tags[:, -1]  # [S, P]: of the next word
+        self.length = self.words.shape[1]
 
     def next_tags(self) -> Tensor:
         return self.tags
-
-    def log_end(self) -> Tensor:
-        return log_share(self.log_sentence, self.log_prefix)
-
-    @property
-    def length(self) -> int:
-        return self.words.shape[1]
 
     def bytes_per_prefix(self, longest: int) -> int:
         states, symbols = len(self.root), self.rules.shape[-1]

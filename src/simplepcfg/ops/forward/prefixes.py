@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,7 @@ from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import filtered, filtering, next_states
 from simplepcfg.ops.products import matrix_mode
-from simplepcfg.ops.tag_prefixes import TagPrefixes
+from simplepcfg.ops.tag_prefixes import GrowingTags, TagPrefixes
 
 
 @without_autocast
@@ -50,30 +49,20 @@ def forward_prefixes(
     return TagPrefixes(log_prefix, log_sentence, next_state.masked_fill(gone[..., None], 0.0))
 
 
-class GrowingForward:
-    """Prefixes of equal length, initially a single empty one, that are extended word by word; in float64.
+class GrowingForward(GrowingTags):
+    """Growing prefixes of a hidden Markov model, with probabilities of states in place of preterminals."""
 
-    The interface is that of ``simplepcfg.ops.prefix.GrowingPrefix``.
-    """
+    by_prefix = ("log_prefix", "next_state")
 
     def __init__(self, start: Tensor, transitions: Transitions) -> None:
         factors = (transitions,) if isinstance(transitions, Tensor) else tuple(transitions)
         if start.dim() != 1 or factors[0].dim() != 2:
             raise InputError(f"start has shape {list(start.shape)}; a growing prefix takes one model for all sentences")
         self._factors = [factor.detach().double() for factor in factors]
-        self.next_state = start.detach().double()[None]  # [P, S]: probabilities of the next state
+        self.next_state = start.detach().double()[None]  # [prefixes, S]: probabilities of the next state
         self.log_prefix = self.next_state.new_zeros(1)
-        self.length = 0
-
-    def copy(self) -> GrowingForward:
-        return copy(self)  # with the same tensors, because none is modified in place
-
-    def select(self, indices: Tensor) -> None:
-        indices = indices.to(self.next_state.device)
-        self.next_state, self.log_prefix = self.next_state[indices], self.log_prefix[indices]
 
     def next_tags(self) -> Tensor:
-        """Return P(state of the next word given the prefix): [P, S]; 0 after a prefix of probability 0."""
         return self.next_state
 
     def log_end(self) -> Tensor:

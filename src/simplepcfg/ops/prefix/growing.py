@@ -12,19 +12,17 @@ from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
 from simplepcfg.ops.prefix.left_to_right import left_to_right, sum_products
 from simplepcfg.ops.prefix.scaled_rows import ScaledRows
 from simplepcfg.ops.scales import DEAD
+from simplepcfg.ops.tag_prefixes import GrowingTags
 
 LOG_2 = math.log(2)
 # From so many words on a chart of them all takes less time than adding one at a time.
 LEAST_CHARTED = 8
 
 
-class GrowingPrefix:
-    """S prefixes of equal length under one grammar, initially a single empty one; in float64, without gradients.
+class GrowingPrefix(GrowingTags):
+    """Growing prefixes of a simple PCFG, whose chart is kept."""
 
-    prefix = GrowingPrefix(rules)
-    prefix.push(log_emissions)        # [S, P], the log-emissions of the next word of each prefix
-    prefix.next_tags()                # [S, P], P(preterminal of the following word given the prefix)
-    """
+    by_prefix = ("log_prefix", "log_sentence", "log_words", "waiting", "predicted", "exponents")
 
     def __init__(self, rules: SimpleRules, closure: Closure | None = None) -> None:
         root, left, right = rules.tensors
@@ -39,8 +37,8 @@ class GrowingPrefix:
             self.log_root = root.double().log()
             self.carry = closure.carry
             zero = torch.zeros(1, dtype=torch.float64, device=left.device)
-            self.log_prefix = zero  # [S]: log P(a sentence begins with the prefix)
-            self.log_sentence = zero - math.inf  # [S]: log P(the prefix is a whole sentence)
+            self.log_prefix = zero
+            self.log_sentence = zero - math.inf
             self.log_words = zero
             self.predicted = closure.start[None, None]  # [S, m + 1, N]: g before each word and after the last
             self.exponents = zero[None]  # [S, m + 1]
@@ -48,36 +46,15 @@ class GrowingPrefix:
             # η(i, j) by i: [S, m − i, N] and exponents [S, m − i], for j = i + 1 … m.
             self.eta: list[tuple[Tensor, Tensor]] = []
 
-    def copy(self) -> "GrowingPrefix":
-        """Return an independent copy, which shares all tensors, because none is modified in place."""
-        other = object.__new__(GrowingPrefix)
-        other.__dict__.update(self.__dict__)
-        other.eta = list(self.eta)
-        return other
-
     def select(self, indices: Tensor) -> None:
-        """Keep the prefixes with these indices, in this order; an index may occur repeatedly."""
-        self.log_prefix, self.log_sentence = self.log_prefix[indices], self.log_sentence[indices]
-        self.log_words, self.waiting = self.log_words[indices], self.waiting[indices]
-        self.predicted, self.exponents = self.predicted[indices], self.exponents[indices]
+        super().select(indices)
         self.eta = [(rows[indices], exponents[indices]) for rows, exponents in self.eta]
 
     def next_tags(self) -> Tensor:
-        """Compute P(preterminal of the next word given the prefix): [S, P]; 0 after a prefix of probability 0."""
         scale = log_share(self.exponents[:, -1] * LOG_2 + self.log_words, self.log_prefix).exp()
         return self._tag_weights() * scale[:, None]
 
-    def log_end(self) -> Tensor:
-        """Compute log P(the sentence ends here given the prefix): [S]; −inf after a prefix of probability 0."""
-        return log_share(self.log_sentence, self.log_prefix)
-
-    @property
-    def length(self) -> int:
-        """Number of words."""
-        return len(self.eta)
-
     def bytes_per_prefix(self, longest: int) -> int:
-        """Return the size of the chart of one prefix of so many words, in bytes."""
         return 4 * longest * longest * self.carry.shape[-1]
 
     @torch.no_grad()
@@ -89,13 +66,13 @@ class GrowingPrefix:
         """
         m = len(log_emissions)
         if self.length or m < LEAST_CHARTED or log_emissions.device.type != "cpu":
-            for word in log_emissions:
-                self.push(word.expand(len(self.log_prefix), -1))
+            super().push_all(log_emissions)
             return
         # What follows the last word needs a word more, of which only the place counts.
         arguments = check_arguments(self.given, Sentences(torch.cat([log_emissions, log_emissions[-1:]])[None]))
         chart = ScaledRows(arguments)
         states = left_to_right(arguments, self.closure, chart)
+        self.length = m
         copies = torch.zeros(len(self.log_prefix), dtype=torch.int64)
         self.predicted, self.exponents = states.predicted, states.exponents
         self.waiting, self.log_words = states.waiting[:, m], states.log_words[:, m]
@@ -107,7 +84,7 @@ class GrowingPrefix:
 
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
-        """Add a word to each prefix, given its log-emissions [S, P]."""
+        self.length += 1
         log_emissions = log_emissions.double()
         best = log_emissions.amax(-1)
         best = best.masked_fill(best == -math.inf, 0.0)
@@ -115,6 +92,7 @@ class GrowingPrefix:
         digits, twos = torch.frexp((self._tag_weights() * emit).sum(-1))
         self.log_words = self.log_words + best
         self.log_prefix = (digits.log() + (twos + self.exponents[:, -1]) * LOG_2 + self.log_words).clamp(max=0.0)
+        self.eta = list(self.eta)  # a copy shares it
         beta, exponent = self._column(emit @ self.word_rules.T)
         self.log_sentence = torch.logsumexp(beta.log() + self.log_root, -1) + exponent * LOG_2 + self.log_words
         # r = Σ_i g(i) ⊙ η(i, m) over the column that was just added.
@@ -130,7 +108,7 @@ class GrowingPrefix:
         zeta, zeta_exponents = none, none
         beta = torch.zeros_like(children[:, : self.rules.shape[1]])
         exponent = torch.zeros_like(beta[:, 0])
-        m = len(self.eta) + 1
+        m = self.length
         for i in range(m - 1, -1, -1):
             if i < m - 1:
                 beta, exponent = sum_products(*self.eta[i], zeta, zeta_exponents)
