@@ -11,7 +11,7 @@ from finite_differences import check_derivatives
 from random_grammars import random_case
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
 from simplepcfg.ops.dense import check_dense_arguments
-from simplepcfg.ops.dense.entropy import dense_entropy
+from simplepcfg.ops.dense.marginals import dense_entropy
 
 LENGTHS = torch.tensor([4, 1, 3, 2])
 

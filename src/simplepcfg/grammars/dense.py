@@ -13,10 +13,10 @@ from simplepcfg.grammars.sampling import SampledSentences, sampled_sentences, te
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense import DenseArguments, check_dense_arguments, dense_inside
-from simplepcfg.ops.dense.entropy import dense_entropy
 from simplepcfg.ops.dense.k_best import dense_k_best
 from simplepcfg.ops.dense.marginals import (
     DenseRuleCounts,
+    dense_entropy,
     dense_rule_counts,
     dense_span_marginals,
     dense_symbol_marginals,

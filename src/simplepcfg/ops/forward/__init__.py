@@ -8,8 +8,8 @@ from torch import Tensor
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import value_and_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
-from simplepcfg.ops.forward.autograd import scaled_forward
 from simplepcfg.ops.forward.prefixes import GrowingForward, forward_prefixes
+from simplepcfg.ops.forward.scaled import scaled_forward
 from simplepcfg.ops.forward.viterbi import best_states
 
 __all__ = [

@@ -1,5 +1,6 @@
 """Marginals of symbols and tags, and expected rule counts, of a simple PCFG."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -11,11 +12,30 @@ from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import recordable, value_and_gradients
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside import BACKENDS, inside_of
-from simplepcfg.ops.marginals.counts import RuleCounts
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
 
 __all__ = ["Rows", "RuleCounts", "flat_cells", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """Expected numbers of uses of S → A, of left children A → B · and of right children A → · C."""
+
+    root: Tensor
+    left: Tensor
+    right: Tensor
+
+    @property
+    def parents(self) -> Tensor:
+        """The expected number of uses of each nonterminal, [N] or [B, N]."""
+        return self.left.sum(-1)
+
+    @property
+    def preterminals(self) -> Tensor:
+        """The expected number of uses of each preterminal, [P] or [B, P]."""
+        nonterminals = self.left.shape[-2]
+        return (self.left + self.right)[..., nonterminals:].sum(-2)
 
 
 @without_autocast
