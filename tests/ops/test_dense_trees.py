@@ -15,8 +15,8 @@ from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
 from simplepcfg.ops.dense import check_dense_arguments, dense_inside
-from simplepcfg.ops.dense.k_best import dense_k_best
 from simplepcfg.ops.dense.sample import dense_sample_derivations, dense_sample_trees
+from simplepcfg.ops.dense.trees import dense_k_best
 from simplepcfg.ops.trees import LabelledTree
 
 LENGTHS = torch.tensor([5, 1, 3, 2])

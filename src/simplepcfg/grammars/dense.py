@@ -13,7 +13,6 @@ from simplepcfg.grammars.sampling import SampledSentences, sampled_sentences, te
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense import DenseArguments, check_dense_arguments, dense_inside
-from simplepcfg.ops.dense.k_best import dense_k_best
 from simplepcfg.ops.dense.marginals import (
     DenseRuleCounts,
     dense_entropy,
@@ -28,7 +27,7 @@ from simplepcfg.ops.dense.prefix import (
     dense_termination_probabilities,
 )
 from simplepcfg.ops.dense.sample import dense_sample_derivations, dense_sample_trees
-from simplepcfg.ops.dense.trees import dense_rule_log_probabilities, dense_viterbi
+from simplepcfg.ops.dense.trees import dense_k_best, dense_rule_log_probabilities, dense_viterbi
 from simplepcfg.ops.marginals import flat_cells
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 from simplepcfg.ops.trees import LabelledTree, Trees

@@ -90,9 +90,6 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
     def _chain(self) -> tuple[Tensor, Transitions]:
         return self.start, self.transitions
 
-    def _differentiated(self, sentences: Sentences) -> bool:
-        return requires_graph(sentences.log_emissions, self.start, *self.factors)
-
     def _arguments(self, sentences: Sentences) -> ForwardArguments:
         return check_arguments(sentences.log_emissions, *self._chain, sentences.lengths, self.precision)
 
@@ -101,7 +98,7 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         return forward(*chain, lengths=sentences.lengths, precision=self.precision)
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
-        graph = self._differentiated(sentences)
+        graph = requires_graph(sentences.log_emissions, self.start, *self.factors)
         return state_marginals(self._arguments(sentences), create_graph=graph)[1]
 
     @torch.no_grad()

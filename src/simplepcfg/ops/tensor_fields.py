@@ -61,11 +61,12 @@ def described(value: DataclassInstance) -> str:
     DenseEmissions(log_emit=[3, 5])
     """
     parts = ((field.name, getattr(value, field.name)) for field in fields(value) if field.repr)
-    shown = (f"{name}={list(part.shape) if isinstance(part, Tensor) else _short(part)}" for name, part in parts)
-    return f"{type(value).__name__}({', '.join(shown)})"
+    return f"{type(value).__name__}({', '.join(f'{name}={_short(part)}' for name, part in parts)})"
 
 
 def _short(value: object) -> str:
+    if isinstance(value, Tensor):
+        return str(list(value.shape))
     if isinstance(value, tuple | list) and any(isinstance(each, Tensor) for each in value):
-        return f"[{', '.join(str(list(each.shape)) for each in value)}]"
+        return f"[{', '.join(map(_short, value))}]"
     return repr(value)

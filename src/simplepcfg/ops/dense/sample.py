@@ -30,27 +30,21 @@ def dense_sample_trees(arguments: DenseArguments, samples: int, generator: torch
     """
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
-    batch, n, _, _ = arguments.sizes
+    batch, n, nonterminals, _ = arguments.sizes
     device, count = arguments.log_emissions.device, batch * samples
     uniforms = draw_uniforms(count, n, generator, device)
     if n == 1:
         return empty_trees(count, arguments.log_emissions).view(batch, samples)
     sentence = torch.arange(batch, device=device).repeat_interleave(samples, output_size=count)
     with torch.no_grad():
-        trees = _draw_from_chart(in_float64(arguments), sentence, uniforms)
-    return with_log_probabilities(arguments, sentence, trees).view(batch, samples)
-
-
-def _draw_from_chart(arguments: DenseArguments, sentence: Tensor, uniforms: Tensor) -> TreeTensors:
-    """Draw a tree of each of the sentences [T] by a row of uniform numbers."""
-    cells, ends = inside_cells(arguments, Sums()), arguments.ends
-    root = arguments.root.log()
-    tops = cells[torch.arange(len(cells), device=cells.device), 0, ends, : root.shape[-1]] + root  # [B, N]
-    roots = pick_from_logs(tops[sentence], uniforms[:, 1])
-    roots = roots.masked_fill((tops.amax(-1) == -math.inf)[sentence], -1)
-    nodes = Nodes.begin(roots, ends[sentence], arguments.sizes[1])
-    _draw_nodes(nodes, cells, arguments.rules, sentence, uniforms)
-    return nodes.to_tensors()
+        given, ends = in_float64(arguments), arguments.ends
+        cells = inside_cells(given, Sums())
+        tops = cells[torch.arange(batch, device=device), 0, ends, :nonterminals] + given.root.log()  # [B, N]
+        roots = pick_from_logs(tops[sentence], uniforms[:, 1])
+        roots = roots.masked_fill((tops.amax(-1) == -math.inf)[sentence], -1)
+        nodes = Nodes.begin(roots, ends[sentence], n)
+        _draw_nodes(nodes, cells, given.rules, sentence, uniforms)
+    return with_log_probabilities(arguments, sentence, nodes.to_tensors()).view(batch, samples)
 
 
 @without_autocast

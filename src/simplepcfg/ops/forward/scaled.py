@@ -1,7 +1,7 @@
 """The forward and backward recursions in scaled probabilities, with one matrix product for each position."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +17,7 @@ LARGEST = {torch.float32: 2.0**100, torch.float64: 2.0**490}
 LARGEST_LOG = {torch.float32: 80.0, torch.float64: 340.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Alphas:
+class Alphas(NamedTuple):
     """α of every position, divided by the largest value of each sentence and position, and the logs of these values."""
 
     alpha: Tensor  # [n, B, S], in the dtype of the products; a sentence that has ended repeats its last α
@@ -26,13 +25,6 @@ class Alphas:
     scales: Tensor  # [n, B]: log of the divisor, in addition to ``best``
     sums: Tensor  # [n, B]: Σ α, before rounding
     between: Tensor | None  # [n, B, r]: α of the previous position times the first factor
-
-
-def operands(arguments: ForwardArguments) -> tuple[Tensor, ...]:
-    """Convert the factors to the dtype of the products."""
-    emissions = arguments.log_emissions
-    kind = torch.bfloat16 if runs_fused(arguments.precision, emissions) else wide_type(emissions.dtype)
-    return tuple(factor.detach().to(kind) for factor in arguments.factors)
 
 
 def relative_emissions(arguments: ForwardArguments) -> tuple[Tensor, Tensor]:
@@ -76,12 +68,6 @@ def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> A
                 total = torch.where(going[:, 0], total, sums[t - 1])
             alpha[t], scales[t], sums[t] = here, scale, total
     return Alphas(alpha, best, scales, sums, between)
-
-
-def log_sentences(alphas: Alphas) -> Tensor:
-    """Compute log p of each sentence from α: [B]."""
-    whole = alphas.best.double().sum(0) + alphas.scales.double().sum(0) + alphas.sums[-1].double().log()
-    return whole.to(alphas.scales.dtype)
 
 
 def scaled_gradients(
@@ -161,31 +147,33 @@ class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, lengths: Tensor | None, precision: str | None, *tensors: Tensor) -> Tensor:
         arguments = _arguments(lengths, precision, tensors)
-        factors = operands(arguments)
+        emissions = arguments.log_emissions
+        kind = torch.bfloat16 if runs_fused(precision, emissions) else wide_type(emissions.dtype)
+        factors = tuple(factor.detach().to(kind) for factor in arguments.factors)  # operands of the products
         alphas = scaled_alphas(arguments, factors)
-        extra = () if alphas.between is None else (alphas.between,)
-        ctx.save_for_backward(*tensors, *factors, alphas.alpha, alphas.best, alphas.scales, alphas.sums, *extra)
+        ctx.save_for_backward(*tensors, *factors, *alphas)
         ctx.settings = lengths, precision, len(factors)
-        return log_sentences(alphas)
+        whole = alphas.best.double().sum(0) + alphas.scales.double().sum(0) + alphas.sums[-1].double().log()
+        return whole.to(alphas.scales.dtype)
 
     @staticmethod
     @without_autocast
     def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         lengths, precision, count = ctx.settings
         tensors, saved = ctx.saved_tensors[: 2 + count], ctx.saved_tensors[2 + count :]
-        needs = ctx.needs_input_grad[2:]
         if torch.is_grad_enabled():
-
-            def by_filtering(*given: Tensor) -> Tensor:
-                return filtered_log_p(_arguments(lengths, precision, given))
-
-            return None, None, *differentiable_gradients(by_filtering, tensors, needs, grads)
-        factors, (alpha, best, scales, sums, *between) = saved[:count], saved[count:]
-        alphas = Alphas(alpha, best, scales, sums, between[0] if between else None)
+            slopes = differentiable_gradients(
+                lambda *given: filtered_log_p(_arguments(lengths, precision, given)),
+                tensors,
+                ctx.needs_input_grad[2:],
+                grads,
+            )
+            return None, None, *slopes
+        factors, alphas = saved[:count], Alphas(*saved[count:])
         arguments = _arguments(lengths, precision, tensors)
         by_emissions, by_start, by_factors = scaled_gradients(arguments, factors, alphas, grads[0])
-        slopes = (by_emissions, by_start, *by_factors)
-        return None, None, *(slope.to(given.dtype) for slope, given in zip(slopes, tensors, strict=True))
+        pairs = zip((by_emissions, by_start, *by_factors), tensors, strict=True)
+        return None, None, *(slope.to(given.dtype) for slope, given in pairs)
 
 
 def _arguments(lengths: Tensor | None, precision: str | None, tensors: Sequence[Tensor]) -> ForwardArguments:

@@ -53,7 +53,7 @@ def _passes(rules: SimpleRules, log_emissions: Tensor, nodes: _Nodes) -> tuple[T
     """Compute the posteriors of all nodes [nodes, N] and of all words [words, P]."""
     device, states = log_emissions.device, rules.root.shape[-1]
     left, right, height = (torch.tensor(part, device=device) for part in (nodes.left, nodes.right, nodes.height))
-    emissions = (log_emissions - log_emissions.amax(1, keepdim=True)).exp().nan_to_num_(0.0)
+    emissions = _exponentials(log_emissions)
     matrices = [side.to(emissions.dtype) for side in (rules.left, rules.right)]
     of_words = [(emissions @ matrix[:, states:].T).log() for matrix in matrices]
     of_nodes = [log_emissions.new_full((len(height), states), -torch.inf) for _ in matrices]

@@ -8,7 +8,6 @@ trees a and b its next candidates are (a + 1, b) and (a, b + 1). No list needs m
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -60,12 +59,16 @@ class LazySearch:
     def trees(self) -> list[LabelledTree]:
         """Return the k best trees of the sentence, best first; none for a single word."""
         trees: list[LabelledTree] = []
-        with _raised_recursion_limit(6 * self.length):
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(before + 6 * self.length)  # the next item of a list may need one of each list below it
+        try:
             while self.length > 1 and len(trees) < self.k:
                 item = self._item(0, self.length, TOP, len(trees))
                 if item is None:
                     break
                 trees.append(self._tree(item))
+        finally:
+            sys.setrecursionlimit(before)
         # Scores of the search may differ in the last digit.
         return sorted(trees, key=lambda tree: -tree.log_probability)
 
@@ -143,14 +146,3 @@ def largest(scores: Tensor, k: int) -> list[tuple[float, list[int]]]:
     least = scores.flatten().topk(min(k, scores.numel())).values[-1]
     places = ((scores >= least) & (scores > -math.inf)).nonzero()
     return list(zip(scores[tuple(places.unbind(1))].tolist(), places.tolist(), strict=True))
-
-
-@contextmanager
-def _raised_recursion_limit(frames: int) -> Iterator[None]:
-    """Raise Python's recursion limit by ``frames``: the next item of a list may need one of each list below it."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(before + frames)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
