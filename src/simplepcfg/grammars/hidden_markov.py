@@ -20,10 +20,10 @@ from simplepcfg.ops.forward import (
     Transitions,
     best_states,
     check_arguments,
-    forward,
     forward_prefixes,
     state_marginals,
 )
+from simplepcfg.ops.forward.scaled import scaled_forward
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 
 
@@ -86,16 +86,12 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
             raise InputError("span_bonus: a chain of states has no spans to constrain; leave constraints out")
         return Sentences.of(self.log_emissions(words, lengths), lengths)
 
-    @property
-    def _chain(self) -> tuple[Tensor, Transitions]:
-        return self.start, self.transitions
-
     def _arguments(self, sentences: Sentences) -> ForwardArguments:
-        return check_arguments(sentences.log_emissions, *self._chain, sentences.lengths, self.precision)
+        chain = (sentences.log_emissions, self.start, self.transitions)
+        return check_arguments(*chain, sentences.lengths, self.precision)
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
-        chain = (sentences.log_emissions, *self._chain)
-        return forward(*chain, lengths=sentences.lengths, precision=self.precision)
+        return scaled_forward(self._arguments(sentences))
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
         graph = requires_graph(sentences.log_emissions, self.start, *self.factors)
@@ -103,9 +99,8 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
 
     @torch.no_grad()
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> TagPrefixes:
-        return forward_prefixes(
-            sentences.log_emissions, *self._chain, lengths=sentences.lengths, precision=self.precision
-        )
+        chain = (sentences.log_emissions, self.start, self.transitions)
+        return forward_prefixes(*chain, lengths=sentences.lengths, precision=self.precision)
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         # With a word more, no prefix that is asked for is a whole sentence, after which nothing would come.

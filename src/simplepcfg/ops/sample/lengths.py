@@ -42,11 +42,6 @@ class LengthTable:
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
         return self.words if int(width[0]) == 1 else self.beta[width]
 
-    def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        states = self.beta.shape[1]
-        columns = slice(0, states) if wide else slice(states, None)
-        return self.all_rules[side * states + label, columns]
-
 
 def length_table(rules: SimpleRules, longest: int) -> LengthTable:
     """Compute the table up to a length, with split sums in float64 and products in the dtype of the rules.

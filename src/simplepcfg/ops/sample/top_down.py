@@ -15,6 +15,11 @@ from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, WEIGHTS_AT_ONC
 class Tables(Protocol):
     """Inside probabilities, where each vector may have an arbitrary factor, and the rules."""
 
+    @property
+    def all_rules(self) -> Tensor:
+        """L over R, [(B,) 2N, N + P]."""
+        ...
+
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
         """Return log η(i, i + m)[A] ζ(i + m, j)[A] for all m below the largest width: [X, splits].
 
@@ -26,13 +31,10 @@ class Tables(Protocol):
         """Return β of spans that are all wider than a word, [X, N], or all words, [X, P]."""
         ...
 
-    def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        """Return rows of L (side 0) or R (side 1), nonterminal or preterminal columns."""
-        ...
-
 
 def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor) -> None:
     """Draw all nodes below the first of each tree; ``sentence`` [T] is the index of its sentence in the tables."""
+    states = tables.all_rules.shape[-2] // 2
 
     def choose(step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         first = BEFORE_NODES + NODE_DRAWS * step
@@ -51,9 +53,10 @@ def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor)
                 trees = (active & ((width > 1) == wide)).nonzero().squeeze(1)
                 if not trees.numel():
                     continue
-                columns = tables.rules(sentence[:1], side, label[:1], wide).shape[1]
-                for some in trees.split(max(1, WEIGHTS_AT_ONCE // columns)):
-                    weights = tables.rules(sentence[some], side, label[some], wide)
+                rules = tables.all_rules[..., slice(0, states) if wide else slice(states, None)]
+                for some in trees.split(max(1, WEIGHTS_AT_ONCE // rules.shape[-1])):
+                    row = side * states + label[some]
+                    weights = rules[row] if rules.dim() == 2 else rules[sentence[some], row]
                     weights = weights * tables.values(sentence[some], begin[some], width[some])
                     children[side][some] = pick(weights, uniforms[some, first + 1 + side])
         return split, *children
@@ -66,7 +69,7 @@ class ChartTables:
 
     def __init__(self, chart: ScaledChart) -> None:
         self.chart = chart
-        self.states = chart.nonterminals
+        self.all_rules = chart.all_rules
         self.beta = torch.cat([chart.beta[width] for width in range(2, chart.n + 1)], 1)  # [B, spans, N]
         spans = torch.tensor([0, 0, *(chart.n - width + 1 for width in range(2, chart.n + 1))])
         self.first = (spans.cumsum(0) - spans).to(chart.device)  # by width: the index of its first span
@@ -85,12 +88,6 @@ class ChartTables:
         if int(width[0]) == 1:
             return self.chart.words[sentence, start]
         return self.beta[sentence, self.first[width] + start]
-
-    def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        rules = self.chart.all_rules
-        columns = slice(0, self.states) if wide else slice(self.states, None)
-        rule = side * self.states + label
-        return rules[sentence, rule, columns] if rules.dim() == 3 else rules[rule, columns]
 
 
 def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) -> Nodes:
