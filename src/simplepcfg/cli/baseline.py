@@ -5,7 +5,7 @@ from pathlib import Path
 from simplepcfg.cli.options import Quiet, Raw
 from simplepcfg.cli.output import note
 from simplepcfg.cli.progress import shows_progress
-from simplepcfg.cli.requests import group, opt, options, takes, written
+from simplepcfg.cli.requests import group, opt, written
 from simplepcfg.errors import InputError, counted
 from simplepcfg.progress import stage
 
@@ -21,22 +21,16 @@ app = group(
 )
 
 
-@options
-class NgramRequest:
-    """What an n-gram model learns from, and where it is written."""
-
-    out: str = written("--out", "Where the model is written.", ...)
-    like: str = opt("--like", "RUN", "Take the vocabulary and the preprocessing of this run.", ...)
-    train: str | None = opt("--train", "FILE", "Text, one sentence a line (.gz too).  [default: that of --like]")
-    order: int = opt("--order", "N", "Longest n-grams.", 3, min=1, max=10)
-    raw: Raw = False
-    quiet: Quiet = False
-
-
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
 @shows_progress
-@takes(NgramRequest)
-def ngram(request: NgramRequest) -> None:
+def ngram(
+    out: str = written("--out", "Where the model is written.", ...),
+    like: str = opt("--like", "RUN", "Take the vocabulary and the preprocessing of this run.", ...),
+    train: str | None = opt("--train", "FILE", "Text, one sentence a line (.gz too).  [default: that of --like]"),
+    order: int = opt("--order", "N", "Longest n-grams.", 3, min=1, max=10),
+    raw: Raw = False,
+    quiet: Quiet = False,
+) -> None:
     """Train an interpolated n-gram model with modified Kneser-Ney smoothing.
 
     score, evaluate and every command of simplepcfg test take the file in place of a run. It has the vocabulary and the
@@ -50,20 +44,20 @@ def ngram(request: NgramRequest) -> None:
       simplepcfg baseline ngram --like english --train train.txt --order 5 --out five.safetensors
       simplepcfg test minimal-pairs runs/demo trigram.safetensors blimp/
     """
-    if request.train is None and request.raw:
+    if train is None and raw:
         raise InputError("--raw goes with a text; give --train FILE, too")
-    place = Path(request.out)
-    if request.out == "-" or (place.exists() and not place.is_file()):
+    place = Path(out)
+    if out == "-" or (place.exists() and not place.is_file()):
         raise InputError(f"{place}: a model is written to a file, not to a pipe or a device; give --out FILE")
     from simplepcfg.linguistics.controls.ngram_files import save_ngram
     from simplepcfg.linguistics.controls.ngram_training import train_ngram
     from simplepcfg.linguistics.controls.text import read_control_text
 
-    with stage(f"reading {request.train or f'the text of {request.like}'}"):
-        text = read_control_text(request.like, request.train, request.raw)
+    with stage(f"reading {train or f'the text of {like}'}"):
+        text = read_control_text(like, train, raw)
     for remark in text.notes:
-        note(remark, request.quiet)
-    model = train_ngram(text.sentences, text.vocabulary, text.preprocessing, request.order, spelling=text.spelling)
-    save_ngram(model, request.out)
+        note(remark, quiet)
+    model = train_ngram(text.sentences, text.vocabulary, text.preprocessing, order, spelling=text.spelling)
+    save_ngram(model, out)
     counts = ", ".join(f"{len(level):,} {length}-grams" for length, level in enumerate(model.levels, start=1))
-    note(f"{request.out}: {counts}, from {counted(len(text.sentences), 'sentence')}", request.quiet)
+    note(f"{out}: {counts}, from {counted(len(text.sentences), 'sentence')}", quiet)

@@ -5,24 +5,18 @@ from tempfile import TemporaryDirectory
 
 from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note, write_lines
-from simplepcfg.cli.requests import arg, flag, opt, options, takes
+from simplepcfg.cli.requests import arg, flag, opt
 
 SUMMARY = "Build an installable package from a trained run."
 
 
-@options
-class PackageRequest:
-    """Which run, and what the package is called."""
-
-    run: str = arg("RUN", "Folder of a trained run.")
-    name: str = opt("--name", "simplepcfg-NAME", "Name of the package; NAME is that of the grammar.", ...)
-    out: Path = opt("--out", "DIR", "Where the package is written.", Path("dist"))
-    folder: bool = flag("--folder", "Write the packed folder DIR/NAME instead of a wheel.")
-    quiet: Quiet = False
-
-
-@takes(PackageRequest)
-def command(request: PackageRequest) -> None:
+def command(
+    run: str = arg("RUN", "Folder of a trained run."),
+    name: str = opt("--name", "simplepcfg-NAME", "Name of the package; NAME is that of the grammar.", ...),
+    out: Path = opt("--out", "DIR", "Where the package is written.", Path("dist")),
+    folder: bool = flag("--folder", "Write the packed folder DIR/NAME instead of a wheel."),
+    quiet: Quiet = False,
+) -> None:
     """Build a wheel that holds a grammar and registers its name, and print the wheel's path.
 
     Once it is installed, commands and load() know the grammar by its name. The package has weights in few bits, words,
@@ -38,14 +32,14 @@ def command(request: PackageRequest) -> None:
     from simplepcfg.inference.packaging import PREFIX, build_wheel, pack
     from simplepcfg.inference.run import load
 
-    run, name = load(request.run, "cpu"), request.name.removeprefix(PREFIX)
-    if request.folder:
-        target = request.out / name
-        size = pack(run, target, name)
+    model, grammar = load(run, "cpu"), name.removeprefix(PREFIX)
+    if folder:
+        target = out / grammar
+        size = pack(model, target, grammar)
     else:
         with TemporaryDirectory(prefix="simplepcfg-") as temporary:
-            pack(run, Path(temporary) / name, name)
-            target = build_wheel(Path(temporary) / name, request.name, request.out)
+            pack(model, Path(temporary) / grammar, grammar)
+            target = build_wheel(Path(temporary) / grammar, name, out)
         size = target.stat().st_size
-    note(f"{size / 1e6:.1f} MB", request.quiet)
+    note(f"{size / 1e6:.1f} MB", quiet)
     write_lines([str(target)])

@@ -38,7 +38,9 @@ def command(
       simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
       simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
     """
-    chosen = _names(rows)
+    chosen = None if rows is None else [name.strip() for text in rows for name in text.split(",") if name.strip()]
+    if chosen == []:
+        raise InputError("--rows is empty; name a row, or leave it out for all")
     place = out if out is not None else Path("reproduction") / table
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
@@ -58,12 +60,3 @@ def command(
     )
     results_console().print(result.rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
-
-
-def _names(rows: list[str] | None) -> list[str] | None:
-    if rows is None:
-        return None
-    names = [name.strip() for text in rows for name in text.split(",") if name.strip()]
-    if not names:
-        raise InputError("--rows is empty; name a row, or leave it out for all")
-    return names
