@@ -68,10 +68,8 @@ def surprisal_bars(
     A tick beside a bar is the entropy before the word: what was to be expected. An infinite value has the height of
     the largest finite one and says so. The axis goes up to ``most`` at least, so that several pictures can share it.
     """
-    finite = [value for value in surprisals if value is not None and math.isfinite(value)]
     expected = list(entropies or [None] * len(words))
-    heights = [*finite, *(value for value in expected if value is not None and math.isfinite(value))]
-    scale = scale_of([*heights, *([] if most is None else [most])] or [1.0], zero=True)
+    scale = scale_of([value for value in [*surprisals, *expected, most] if value is not None], zero=True)
     shown = [shortened(word, LONGEST_WORD) for word in words]
     slot = 40.0
     over, below = slanted_size(shown, slot)
