@@ -131,8 +131,8 @@ def test_a_sentence_in_place_of_a_file(call: Call) -> None:
 
 def test_columns() -> None:
     tree = SpanTree.from_spans(("a", "dog", "sleeps"), [(1, 3)])
-    assert render(tree, "columns") == "1\ta\tT\t(X*\n2\tdog\tT\t(X*\n3\tsleeps\tT\t*))\n"
-    assert render(SpanTree.from_spans(("yes",), []), "columns") == "1\tyes\tT\t(X*)\n"
+    assert render(tree, "columns", False, {}, None) == "1\ta\tT\t(X*\n2\tdog\tT\t(X*\n3\tsleeps\tT\t*))\n"
+    assert render(SpanTree.from_spans(("yes",), []), "columns", False, {}, None) == "1\tyes\tT\t(X*)\n"
 
 
 def test_svg_is_one_picture(call: Call, tiny_run: Path) -> None:

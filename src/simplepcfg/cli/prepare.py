@@ -264,9 +264,5 @@ def _train_command(done: "Prepared", config: str) -> str:
 
     folder = done.folder
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
-    settings = "".join(f" --set data.{key}={_toml(value)}" for key, value in AS_PREPARED.items())
+    settings = "".join(f" --set data.{key}={str(value).lower()}" for key, value in AS_PREPARED.items())  # false, keep
     return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
-
-
-def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

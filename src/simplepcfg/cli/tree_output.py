@@ -27,16 +27,11 @@ def flat_tree(words: Sequence[str]) -> "SpanTree":
     return SpanTree.from_spans(list(words), [])
 
 
-def render(
-    tree: "SpanTree",
-    format: Format,
-    tags: bool = False,
-    place: Mapping[str, str] | None = None,
-    offsets: "Offsets | None" = None,
-) -> str:
+def render(tree: "SpanTree", format: Format, tags: bool, place: Mapping[str, str], offsets: "Offsets | None") -> str:
     """Return a tree as text; brackets and JSON are one line. Drawings show words' symbols only with `tags`.
 
-    Columns and JSON have the place of the sentence and the offsets of its words, where these are given.
+    Columns are a line for each word as in CoNLL: number, word, tag, and the brackets around it with * for the word.
+    They and JSON have the place of the sentence and the offsets of its words, if not None.
     """
     if format == "brackets":
         return tree.to_brackets()
@@ -45,29 +40,22 @@ def render(
 
         return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
     if format == "columns":
-        return "\n".join([*columns(tree, [*(place or {}).values()], offsets), ""])
+        opened, closed = [""] * len(tree.words), [""] * (len(tree.words) + 1)
+        for i, j, label in tree.spans:
+            opened[i] += f"({label}"
+            closed[j] += ")"
+        rows = (
+            [str(i + 1), word, tag, f"{opened[i]}*{closed[i + 1]}", *place.values(), *offset_cells(offsets, i)]
+            for i, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True))
+        )
+        return "\n".join([*map(table_row, rows), ""])
     shown = {"words": tree.words, "spans": _wide_spans(tree), "tree": tree.to_brackets()}
     return _json_line(shown, place, offsets)
 
 
-def _json_line(shown: Mapping[str, object], place: Mapping[str, str] | None, offsets: "Offsets | None") -> str:
+def _json_line(shown: Mapping[str, object], place: Mapping[str, str], offsets: "Offsets | None") -> str:
     where: dict[str, object] = {} if offsets is None else {"offsets": offsets}
-    return json.dumps({**(place or {}), **shown, **where}, ensure_ascii=False)
-
-
-def columns(tree: "SpanTree", place: Sequence[str] = (), offsets: "Offsets | None" = None) -> list[str]:
-    """Return a line for each word as in CoNLL: number, word, tag, and the brackets around it with * for the word.
-
-    Behind them stand the cells of `place` and, with `offsets`, those of the word.
-    """
-    opened, closed = [""] * len(tree.words), [""] * (len(tree.words) + 1)
-    for i, j, label in tree.spans:
-        opened[i] += f"({label}"
-        closed[j] += ")"
-    return [
-        table_row([str(i + 1), word, tag, f"{opened[i]}*{closed[i + 1]}", *place, *offset_cells(offsets, i)])
-        for i, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True))
-    ]
+    return json.dumps({**place, **shown, **where}, ensure_ascii=False)
 
 
 def one_picture(trees: Iterable["SpanTree"]) -> str:
@@ -85,10 +73,7 @@ def one_picture(trees: Iterable["SpanTree"]) -> str:
 
 
 def render_k_best(
-    trees: list["ScoredTree"],
-    format: Format,
-    place: Mapping[str, str] | None = None,
-    offsets: "Offsets | None" = None,
+    trees: list["ScoredTree"], format: Format, place: Mapping[str, str], offsets: "Offsets | None"
 ) -> str:
     """Return the trees of one sentence: lines that an empty one ends, or one JSON object."""
     if format == "json":
@@ -105,7 +90,9 @@ def render_k_best(
     if not trees[0].tree.words:
         return ""
     separator = "\n" if format == "pretty" else "\t"
-    shown = [f"{item.log_probability:.6f}{separator}{render(item.tree, format, tags=True)}" for item in trees]
+    shown = [
+        f"{item.log_probability:.6f}{separator}{render(item.tree, format, True, place, offsets)}" for item in trees
+    ]
     return "\n".join(shown if format == "pretty" else [*shown, ""])
 
 
