@@ -209,9 +209,7 @@ def brackets(request: BracketsRequest) -> None:
 
 def _run(job: "Job", request: TreebankRequest, expected: dict[str, int] | None = None) -> None:
     from simplepcfg.data.preparation import prepare
-    from simplepcfg.data.prepared_folder import refuse_filled
 
-    refuse_filled(request.out)
     done = prepare(job, request.out)
     if request.quiet:
         return

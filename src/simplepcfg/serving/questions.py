@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio.from_thread import check_cancelled
 from pydantic import BaseModel
@@ -193,18 +193,12 @@ def _words(run: Run, sentence: str, limits: Limits, least: int = 1) -> list[str]
     return words
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A sentence as the run splits it, and what is known of its tree, over these words."""
 
     words: list[str]
-    tokens: list[Answer]
     constraints: Record | None
-
-    @property
-    def described(self) -> Answer:
-        """Each word with its characters in the sentence, whether the run looks at it and knows it; unknown words."""
-        return {"tokens": self.tokens, "unknown": [token["text"] for token in self.tokens if not token["known"]]}
+    described: Answer  # each word with its characters, whether the run looks at it and knows it; unknown words
 
 
 def _asked(run: Run, request: Any, limits: Limits) -> _Asked:
@@ -217,7 +211,8 @@ def _asked(run: Run, request: Any, limits: Limits) -> _Asked:
         place = start + len(word)
         known = index not in normalised or normalised[index] in run.vocabulary
         tokens.append({"text": word, "start": start, "end": place, "used": index in normalised, "known": known})
-    return _Asked(words, tokens, _constraints(request.constraints, tokens))
+    described = {"tokens": tokens, "unknown": [token["text"] for token in tokens if not token["known"]]}
+    return _Asked(words, _constraints(request.constraints, tokens), described)
 
 
 def _constraints(asked: m.ConstraintsMessage | None, tokens: list[Answer]) -> Record | None:
