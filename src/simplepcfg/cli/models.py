@@ -35,14 +35,9 @@ def command(
     if name not in grammars:
         known = f"{name}: no such installed grammar; there are: {', '.join(grammars) or 'none'}"
         raise InputError(known + how_to_install(name))
-    write_lines(_without_front_matter((grammars[name].folder / "README.md").read_text(encoding="utf-8").splitlines()))
-
-
-def _without_front_matter(lines: list[str]) -> list[str]:
-    """Return the lines of a model card without the block of YAML before it, which is for programs."""
-    if lines[:1] != ["---"]:
-        return lines
-    return lines[lines.index("---", 1) + 1 :]
+    lines = (grammars[name].folder / "README.md").read_text(encoding="utf-8").splitlines()
+    first = lines.index("---", 1) + 1 if lines[:1] == ["---"] else 0  # a block of YAML before the card is for programs
+    write_lines(lines[first:])
 
 
 def _row(name: str, grammar: "Installed") -> str:
