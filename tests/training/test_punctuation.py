@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from simplepcfg import ensemble, load
+from simplepcfg.data.batching import collate
 from simplepcfg.data.preprocessing import Preprocessing, is_separator
 from simplepcfg.data.separators import crossing_spans, separator_places
 from simplepcfg.data.tokens import read_breaks, read_tokens
@@ -52,7 +53,10 @@ def test_separators(word: str, separates: bool) -> None:
 
 def test_prior_by_hand() -> None:
     """A sentence of 5 words with a comma before word 2, and one of 3 words without."""
-    prior = punctuation_prior(1.5, [[2], []], 5, torch.tensor([5, 3]))
+    batch = collate([[1] * 5, [1] * 3], [0, 1])
+    prior = punctuation_prior(1.5, [[2], []], batch)
+    assert prior is not None
+    assert punctuation_prior(0.0, [[2], []], batch) is None
     crossing = {(i, j) for _, i, j in prior.bonus.nonzero().tolist()}
     assert crossing == {(1, 3), (1, 4)}  # (0, 3) and (1, 5) end at an end of the sentence, (2, 4) begins at the comma
     assert prior.bonus[0, 1, 3] == -1.5

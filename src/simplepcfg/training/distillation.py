@@ -109,8 +109,10 @@ def distil(
     def train_generation(number: int, before: Choice | None) -> Choice:
         chosen = configs
         if before is not None:
-            remaining = {name: config for name, config in configs.items() if name not in before.left_out}
-            chosen = {name: taught(config, _teachers_of(name, before, taught_by)) for name, config in remaining.items()}
+            chosen = {}
+            for name in (name for name in configs if name not in before.left_out):
+                others = [run for run in before.teachers if taught_by == "all" or run.parent.name != name]
+                chosen[name] = taught(configs[name], others or before.teachers)  # all, where no other teaches
             note(f"generation {number}, taught by that before")
         groups = {name: folder.members(name, number) for name in chosen}
         for name, config in chosen.items():
@@ -149,12 +151,6 @@ def distil(
         place = shlex.quote(str(folder.path))
         message = f"stopped, all saved; the same command goes on with what is in {place}"
         raise Interrupted(message, error.signal_number) from None
-
-
-def _teachers_of(name: str, before: Choice, taught_by: TaughtBy) -> Sequence[Path]:
-    """Return the teachers of the members of a configuration; all where no other configuration teaches."""
-    others = [teacher for teacher in before.teachers if taught_by == "all" or teacher.parent.name != name]
-    return others or before.teachers
 
 
 def student_config(config: RunConfig, teachers: Sequence[Path], weight: float, steps: int) -> RunConfig:

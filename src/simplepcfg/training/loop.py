@@ -45,7 +45,7 @@ from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.rule_count_check import rule_count_ratio
-from simplepcfg.training.step.span_prior import SpanPrior, branching_bias, punctuation_prior, require_trees
+from simplepcfg.training.step.span_prior import branching_bias, punctuation_prior, require_trees
 from simplepcfg.training.step.state_dropout import StateDropout, check_sharded_settings
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import teacher_signal
@@ -121,7 +121,7 @@ class Trainer:
         self._stop_requested = False  # whether any of several processes was asked to stop; all of them know
         self._throughput = Throughput()
         self._saver = CheckpointSaver(folder, settings, self.model, self.ema, self.step, corpus.vocabulary, self.shard)
-        self._skipped = SkippedBatches(folder.skipped, corpus.train, corpus.vocabulary, reporter.note)
+        self._skipped = SkippedBatches(folder.skipped, corpus, reporter.note)
         self._snapshots = SnapshotTaker(corpus.valid, corpus.vocabulary)
         self._last_snapshot = time.monotonic()
 
@@ -171,7 +171,7 @@ class Trainer:
         return metrics, timings
 
     def _train_epoch(self) -> None:
-        state = self.state
+        state, settings = self.state, self.config.training
         batches = self.curriculum.batches(state.epoch)
         self._batches_per_epoch = len(batches)
         self._tokens_this_epoch = self.curriculum.tokens(state.epoch)
@@ -179,7 +179,7 @@ class Trainer:
         self.model.train()
         self._throughput.resume()
         for indices in batches[state.batch :]:
-            self._rate = learning_rate(self.config.training, state, self._batches_per_epoch)
+            self._rate = learning_rate(settings, state, self._batches_per_epoch)
             places = self.group.share(self._lengths[indices], self._states)
             self._last_batch = collate(self.corpus.train, [indices[place] for place in places])
             if isinstance(self.model, CompoundModel) and self.group.data_size > 1:
@@ -191,9 +191,9 @@ class Trainer:
                 len(indices),
                 self._rate,
                 number=state.step,
-                branching_bias=branching_bias(self.config.training, state.step),
-                punctuation=self._punctuation(self._last_batch),
-                teacher=teacher_signal(self.config.training, self.teacher_marginals, state.step, self._last_batch),
+                branching_bias=branching_bias(settings, state.step),
+                punctuation=punctuation_prior(settings.punctuation_weight, self.corpus.train_breaks, self._last_batch),
+                teacher=teacher_signal(settings, self.teacher_marginals, state.step, self._last_batch),
                 stop=self.stop.requested is not None,
             )
             state.batch += 1
@@ -207,14 +207,6 @@ class Trainer:
             self._stop_if_requested()
         self._read_counters()
         self._stop_if_requested()
-
-    def _punctuation(self, batch: Batch) -> SpanPrior | None:
-        """Return what dropped punctuation says about the trees of a batch."""
-        breaks, weight = self.corpus.train_breaks, self.config.training.punctuation_weight
-        if breaks is None or not weight or not len(batch):
-            return None
-        places = [breaks[index] for index in batch.indices]
-        return punctuation_prior(weight, places, batch.words.shape[1], batch.lengths)
 
     def _update_state(self) -> None:
         """Copy the counters of the steps into the state: at once on a CPU, some steps late on a GPU."""

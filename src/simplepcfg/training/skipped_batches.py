@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import NumericalError
 from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus
 from simplepcfg.runs.metrics import JsonLines
 
 # At most so many batches are written; a run whose steps are all skipped ends soon with an error.
@@ -20,13 +20,11 @@ class SkippedBatches:
     """Keeps the batches since the counters were last read and writes them to a file if one of them was skipped.
 
     On a CPU that is one batch. On a GPU the counters are read every few steps and with a delay, so that the skipped
-    batch is one of several candidates. `text` are the training sentences and `note` is called with each remark.
+    batch is one of several candidates. `note` is called with each remark.
     """
 
-    def __init__(
-        self, path: Path, text: Sequence[Sequence[int]], vocabulary: Vocabulary, note: Callable[[str], None]
-    ) -> None:
-        self._path, self._text, self._vocabulary, self._note = path, text, vocabulary, note
+    def __init__(self, path: Path, corpus: Corpus, note: Callable[[str], None]) -> None:
+        self._path, self._corpus, self._note = path, corpus, note
         self._earlier: list[tuple[int, Sequence[int]]] = []  # counted in the next delayed read
         self._later: list[tuple[int, Sequence[int]]] = []
         self._written = 0
@@ -66,7 +64,7 @@ class SkippedBatches:
         with closing(JsonLines(self._path)) as lines:
             for step, indices in candidates:
                 record = {"step": step + 1, "certain": certain, "gradient_norm": norm, "indices": list(indices)}
-                sentences = [" ".join(self._vocabulary.decode(self._text[index])) for index in indices]
+                sentences = [" ".join(self._corpus.vocabulary.decode(self._corpus.train[index])) for index in indices]
                 lines.write(record | {"sentences": sentences})
         self._written += len(candidates)
 

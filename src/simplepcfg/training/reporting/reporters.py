@@ -22,13 +22,10 @@ def make_reporter(
     `logs` names event logs, "tensorboard" or "wandb". `directory` is the run's folder and `settings` its
     configuration, with which events are labelled. Raises InputError for an unknown log or a missing package.
     """
-    return with_logs(_console_reporter(quiet), logs, directory, settings)
+    shown = Reporter()
+    if not quiet:
+        from rich.console import Console
 
-
-def _console_reporter(quiet: bool) -> Reporter:
-    if quiet:
-        return Reporter()
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    return PlainReporter() if not console.is_terminal or console.is_dumb_terminal else LiveReporter(console)
+        console = Console(stderr=True, highlight=False)
+        shown = LiveReporter(console) if console.is_terminal and not console.is_dumb_terminal else PlainReporter()
+    return with_logs(shown, logs, directory, settings)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.data.batching import pinned, to_device
+from simplepcfg.data.batching import Batch, pinned, to_device
 from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.separators import crossing_spans
 from simplepcfg.errors import InputError
@@ -59,13 +59,17 @@ def branching_prior(weight: float, n: int, lengths: Tensor) -> SpanPrior:
     return SpanPrior(bonus, abs(weight) * (lengths - 1))
 
 
-def punctuation_prior(weight: float, breaks: Sequence[Sequence[int]], n: int, lengths: Tensor) -> SpanPrior:
-    """Return the prior of dropped punctuation for sentences with lengths [B] in a batch of width n, on the CPU.
+def punctuation_prior(weight: float, breaks: Sequence[Sequence[int]] | None, batch: Batch) -> SpanPrior | None:
+    """Return the prior of dropped punctuation for a batch of the text, on the CPU; None where nothing has a weight.
 
-    `breaks` are the places of separators in each sentence. A span that crosses one has the log-weight −`weight`.
+    `breaks` are the places of separators in each sentence of the text. A span that crosses one has the log-weight
+    −`weight`.
     """
-    crossing = crossing_spans(breaks, n, lengths)
-    return SpanPrior(-weight * crossing.float(), torch.zeros(len(lengths)))
+    if breaks is None or not weight or not len(batch):
+        return None
+    places = [breaks[index] for index in batch.indices]
+    crossing = crossing_spans(places, batch.words.shape[1], batch.lengths)
+    return SpanPrior(-weight * crossing.float(), torch.zeros(len(batch)))
 
 
 def branching_bias(settings: TrainingConfig, step: int) -> float:
