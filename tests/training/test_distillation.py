@@ -102,7 +102,7 @@ def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"training\.teacher .* differs"):
         distil({**configs, "third": first}, both.path, 1, student=student)
     assert not both.members("third").path.exists()  # refused before it is trained
-    with pytest.raises(InputError, match="the student: it prepares words in another way than first"):
+    with pytest.raises(InputError, match="the student prepares words in another way than first"):
         distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.lowercase=false"))
 
 

@@ -152,8 +152,8 @@ def check_teacher(name: str, teacher: RunConfig, other: str, config: RunConfig) 
         raise InputError(f"{name}: a model of kind {teacher.model.kind} has no trees; leave it out")
     if teacher.data.preprocessing != config.data.preprocessing:
         raise InputError(
-            f"{name}: it prepares words in another way than {other}; make data.lowercase, data.numbers, "
-            "data.punctuation, data.eos, data.tokenize and data.unknown_classes equal"
+            f"{name} prepares words in another way than {other}; make data.lowercase, data.numbers, "
+            "data.punctuation, data.eos, data.tokenize and data.unknown_classes the same"
         )
 
 
