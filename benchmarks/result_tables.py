@@ -272,6 +272,19 @@ TABLES = {
         },
         ("question", "machine"),
     ),
+    "grammar-sizes": Table(
+        "grammar_sizes.csv",
+        "python benchmarks/grammar_sizes.py RUN… --trees gum/dev.trees --suites syntaxgym",
+        {
+            "N": "nonterminals",
+            "sentence_f1": "S-F1, GUM dev",
+            "perplexity": "perplexity",
+            "syntaxgym": "SyntaxGym (%)",
+            "sentences_a_second": "sentences a second",
+            "megabytes": "MB",
+        },
+        ("run", "machine"),
+    ),
     "laptop-families": Table(
         "laptop_families.csv",
         "python benchmarks/laptop_families.py OLDER",

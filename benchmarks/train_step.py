@@ -21,7 +21,7 @@ import torch
 
 from benchmarking.report import append_rows, environment
 from benchmarking.sizes import Size
-from benchmarking.timing import Times
+from benchmarking.timing import Machine, Times
 from floors import StepSize
 from simplepcfg import Run
 from simplepcfg.data.readers import read_sentences
@@ -194,14 +194,16 @@ def training_figures(
 def above_floor(
     arguments: argparse.Namespace, config: RunConfig, folder: Path, milliseconds: float | None
 ) -> dict[str, object]:
-    """What a step's matrix products take at a GPU's rate in bf16, and how many times that it took."""
+    """What a step's matrix products take at a GPU's rate in bf16 or a CPU's in float32, and how many times it took."""
     model = config.model
-    counted = model.kind == "sn-pcfg" and arguments.precision in {"auto", "bf16"}
-    if not counted or resolve_device(arguments.device).type != "cuda":
+    if model.kind != "sn-pcfg" or arguments.precision not in {"auto", "bf16"}:
         return {"floor_ms": None, "ratio": None}
     inside = Size(arguments.batch, arguments.length, model.nonterminals, model.preterminals)
     words = len(Vocabulary.load(RunFolder(folder).vocabulary))
-    floor = StepSize(inside, model.embedding, words, model.emission_blocks).step().floor_ms()
+    work = StepSize(inside, model.embedding, words, model.emission_blocks).step()
+    device = resolve_device(arguments.device)
+    on_gpu = device.type == "cuda"
+    floor = work.floor_ms() if on_gpu else 1e3 * work.flops / Machine(device).flops_per_second("fp32")
     return {"floor_ms": round(floor, 4), "ratio": milliseconds and round(milliseconds / floor, 3)}
 
 
