@@ -281,7 +281,6 @@ TABLES = {
             "perplexity": "perplexity",
             "syntaxgym": "SyntaxGym (%)",
             "sentences_a_second": "sentences a second",
-            "megabytes": "MB",
         },
         ("run", "machine"),
     ),
