@@ -60,7 +60,9 @@ class Sums:
         def sums(left: Tensor, right: Tensor, rules: Tensor) -> Tensor:
             return torch.matmul(torch.matmul(left.mT, right).flatten(-2), rules.mT)
 
-        if left.shape[:2].numel() * rules.shape[-1] * left.element_size() <= KEPT_BYTES:
+        size = left.shape[:2].numel() * rules.shape[-1] * left.element_size()
+        # The first call of ``checkpoint`` imports torch._dynamo, which takes seconds.
+        if size <= KEPT_BYTES or not torch.is_grad_enabled():
             return sums(left, right, rules)
         return checkpoint(sums, left, right, rules, use_reentrant=False, preserve_rng_state=False)
 
