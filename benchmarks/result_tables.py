@@ -263,6 +263,7 @@ TABLES = {
         "python benchmarks/laptop.py OLDER TREES",
         {
             "question": "question",
+            "machine": "processor",
             "sentences": "sentences",
             "words": "words",
             "older_busy_s": "56349dc, processor seconds",
