@@ -115,7 +115,7 @@ def test_json(call: Call, tiny_run: Path, tmp_path: Path) -> None:
     [
         (["the " * 41], "the prefix has 41 words, more than max_length = 40"),
         (["the dog", "--max-length", 1], "max_length = 1"),
-        (["the", "--samples", -1], "samples = -1; give 0 or more"),
+        (["the", "--samples", -1], "invalid value for '--samples': -1; give 0 or more"),
         (["the", "-k", -2], "-2; give 0 or more"),
         (["the", "--samples", 1, "--seed", -1], "seed = -1"),
         (["the", "--samples", 1, "--seed", 2**70], "from 0 to 2^63 - 1"),

@@ -107,6 +107,8 @@ def test_refusals(call: Call, tiny_run: Path, described: Path, tmp_path: Path) -
         result = call("package", *arguments, "--out", tmp_path / "dist")
         assert (result.code, named in result.err, len(result.err.splitlines())) == (2, True, 1), result.err
     assert not (tmp_path / "dist").exists()
+    result = call("package", described, "--name", "simplepcfg-tiny", "--out", described / "README.md")
+    assert (result.code, "README.md is a file; give a folder" in result.err) == (2, True), result.err
 
 
 def test_a_missing_grammar_says_how_to_install_it(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_report_of_a_bare_model(call: Call, tiny_run: Path, trees_file: Path, tm
     [
         (["nothing"], "no such run folder"),
         (["right-branching"], "no record to report"),
-        (["{run}", "{text}"], "is plain text"),
+        (["{run}", "{text}"], "holds no bracketed trees"),
         (["{run}", "--out", "-"], "is no file"),
         (["{run}", "--out", "no/such/folder.html"], "there is no folder"),
     ],

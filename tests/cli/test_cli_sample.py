@@ -109,7 +109,7 @@ def test_a_temperature_below_every_float_is_the_coldest(call: Call, tiny_run: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--count", "0"], "count = 0"),
+        (["--count", "0"], "invalid value for '--count': 0; give 1 or more"),
         (["--max-length", "1"], "max_length = 1"),
         (["--temperature", "0"], "temperature = 0.0"),
         (["--temperature", "nan"], "temperature = nan"),

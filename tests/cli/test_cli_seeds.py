@@ -52,6 +52,7 @@ def test_refusals(call: Call, text_file: Path, arguments: list[object], named: s
 def test_several_runs_together(call: Call, text_file: Path, trees_file: Path) -> None:
     options = ["--train", text_file, "--valid", text_file, "--out", "pair", *SET]
     call("train", "sn-pcfg-small", "--seeds", 2, "--quiet", *options)
+    assert "pair is a folder of 2 runs; name one, such as pair/seed-0" in call("show", "pair").err
     from_folder = call("parse", "pair", trees_file)
     assert from_folder.code == 0
     assert from_folder.out == call("parse", "pair/seed-0", trees_file, "--with", "pair/seed-1").out

@@ -113,14 +113,14 @@ def broken(**changes: Any) -> dict[str, Any]:
     [
         ("{", "not JSON"),
         ([], "no suite"),
-        ({}, "no suite"),
+        ({}, "has no 'meta'"),
         (broken(items=[]), "0 items"),
         (broken(predictions=[]), "0 predictions"),
         (broken(predictions=[{"formula": "(2;%match%)"}]), "formula"),
         (broken(predictions=[{"formula": "(9;%match%) > 0"}]), "region 9"),
         (broken(predictions=[{"formula": "(2;%other%) > 0"}]), "'other'"),
         (broken(meta={"name": "x", "metric": "mean"}), "metric"),
-        (broken(items=[{"conditions": [{"regions": []}]}]), "no suite"),
+        (broken(items=[{"conditions": [{"regions": []}]}]), "has no 'condition_name'"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, value: Any, message: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from simplepcfg.cli.options import Decode, Device, Json, Quiet, Raw
+from simplepcfg.cli.options import Device, Json, Quiet, Raw
 from simplepcfg.cli.output import note, results_console, write_json, write_lines, write_text
 from simplepcfg.cli.requests import arg, flag, opt, options, takes, written
 from simplepcfg.errors import InputError
@@ -26,7 +26,11 @@ class EvaluateRequest:
         "last, trees, a dependency treebank (CoNLL-U) or text.",
     )
     predictions: list[str] | None = opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
-    decode: Decode = "mbr"
+    decode: Literal["mbr", "exact-mbr", "viterbi"] = flag(
+        "--decode",
+        "mbr and exact-mbr: largest sum of span marginals, of which none is left out; viterbi: most probable.",
+        "mbr",
+    )
     ensemble: bool = flag("--ensemble", "Also evaluate the runs together, as one parser.")
     labels: bool = flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
     write_labels: str | None = written("--write-labels", "Write what symbols stand for in FILE, as RUN/labels.json.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 from simplepcfg.cli.output import note
 from simplepcfg.cli.requests import arg, flag, opt, options, written
@@ -14,8 +14,6 @@ _DEVICES = "auto|cpu|cuda|cuda:N"
 Device = Annotated[str, opt("--device", _DEVICES, "Where to compute; auto takes a GPU if there is one.", ...)]
 Quiet = Annotated[bool, flag("--quiet -q", "Say nothing on standard error but errors.", ...)]
 Json = Annotated[str | None, written("--json", "Write everything as JSON too; - prints JSON instead of the rest.", ...)]
-_DECODE = "mbr: largest sum of span marginals, without improbable ones; exact-mbr: with all; viterbi: most probable."
-Decode = Annotated[Literal["mbr", "exact-mbr", "viterbi"], flag("--decode", _DECODE, ...)]
 Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.", ...)]
 
 

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note, write_lines
 from simplepcfg.cli.requests import arg, flag, opt
+from simplepcfg.errors import InputError
 
 SUMMARY = "Build an installable package from a trained run."
 
@@ -29,6 +30,8 @@ def command(
       pip install dist/simplepcfg_french-*.whl
       echo "Le vieux chien dort près du feu." | simplepcfg parse french
     """
+    if out.is_file():
+        raise InputError(f"--out {out} is a file; give a folder")
     from simplepcfg.inference.packaging import PREFIX, build_wheel, pack
     from simplepcfg.inference.run import load
 

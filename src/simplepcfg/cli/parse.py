@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simplepcfg.cli.corpus import answer_corpus, is_corpus
 from simplepcfg.cli.job import Answer, Chunk, Job, Part, refuse_missing_files
-from simplepcfg.cli.options import Decode, SentencesRequest, refuse_baseline, with_remark
+from simplepcfg.cli.options import SentencesRequest, refuse_baseline, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
@@ -30,7 +30,11 @@ class ParseOptions:
     format: Format = flag(
         "--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture.", "brackets"
     )
-    decode: Decode = "mbr"
+    decode: Literal["mbr", "exact-mbr", "viterbi"] = flag(
+        "--decode",
+        "mbr: largest sum of span marginals, without improbable ones; exact-mbr: with all; viterbi: most probable.",
+        "mbr",
+    )
     k: int | None = opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.", min=1)
     labels: Labels = flag("--labels", "Those that the run has learned from a treebank, if any, or none.", "learned")
     others: list[str] | None = opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")

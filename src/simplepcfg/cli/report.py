@@ -44,7 +44,7 @@ def command(
     trees, source = None, file or ""
     if file is not None:
         if sniff(file) == "text":
-            raise InputError(f"{file} is plain text; a report needs bracketed trees, or leave it out")
+            raise InputError(f"{file} holds no bracketed trees, of which a report is made; give trees, or leave it out")
         trees = list(read_trees(file))
         if len(trees) > limit:
             note(f"{file}: {limit:,} of {len(trees):,} trees, chosen at random (--seed {seed}); see --limit", quiet)

@@ -16,8 +16,8 @@ SUMMARY = "Print random sentences of a grammar."
 
 def command(
     run: str = arg("RUN", "Folder of a trained run, or english."),
-    count: int = opt("--count", "COUNT", "How many sentences.", 10),
-    max_length: int = opt("--max-length", "WORDS", "No sentence has more words than this.", 40),
+    count: int = opt("--count", "COUNT", "How many sentences.", 10, min=1),
+    max_length: int = opt("--max-length", "WORDS", "No sentence has more words than this.", 40, min=1),
     temperature: float = flag("--temperature", "Below 1 likelier choices come more often, above 1 less often.", 1.0),
     seed: int = flag("--seed", "The same seed and count give the same sentences.", 0),
     trees: bool = flag("--trees", "Bracketed trees with the grammar's symbols."),

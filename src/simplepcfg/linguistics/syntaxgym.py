@@ -32,8 +32,9 @@ class Suite:
 def read_suite(path: str | PathLike[str]) -> Suite:
     """Read a suite from its JSON file; what is missing or does not fit together is an InputError that names it."""
     name = fspath(path)
+    text = "\n".join(open_text(path))
     try:
-        content: Any = json.loads("\n".join(open_text(path)))
+        content: Any = json.loads(text)
         meta, items, predictions = content["meta"], content["items"], content["predictions"]
         suite = Suite(
             str(meta["name"]),
@@ -45,7 +46,11 @@ def read_suite(path: str | PathLike[str]) -> Suite:
         raise InputError(f"{name}: {error}") from None
     except (json.JSONDecodeError, RecursionError):
         raise InputError(f"{name}: is not JSON; give a suite in SyntaxGym's format") from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise InputError(
+            f"{name}: has no {error.args[0]!r}, which SyntaxGym's suites have; see docs/linguists.md"
+        ) from None
+    except (TypeError, AttributeError) as error:
         raise InputError(f"{name}: is no suite in SyntaxGym's format ({error!r}); see docs/linguists.md") from None
     if metric != "sum":
         raise InputError(f"{name}: meta.metric is {metric!r}; only sums over a region's words are known: sum")

@@ -115,6 +115,8 @@ class RunFolder:
             )
         for file in files:
             if not file.is_file():
+                if inner := runs_inside(str(self.path)):
+                    raise InputError(f"{self.path} is a folder of {len(inner)} runs; name one, such as {inner[0]}")
                 raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")
 
     def require_own(self, *files: Path) -> None:
