@@ -62,6 +62,13 @@ def test_a_single_word_has_the_tag_that_emits_it(labelled: Path, trees_file: Pat
         assert tree.spans == ((0, 1, "X"),)
 
 
+def test_dropped_punctuation_alone_has_tags_as_it_has_beside_words(labelled: Path) -> None:
+    alone, beside = load(labelled).parse_spans(["( ;", "the dog ( ;"])
+    assert alone.tags == beside.tags[2:]
+    assert alone.spans == ((0, 2, "X"),)
+    assert "T" not in alone.tags
+
+
 def test_shares_are_probabilities(tiny_run: Path, trees_file: Path) -> None:
     mapping = learn_labels(load(tiny_run), list(read_trees(trees_file)))
     for shares in (mapping.phrase_shares, mapping.tag_shares):

@@ -132,7 +132,7 @@ def labelled_trees(
     single = [item if len(item) == 1 else [] for item in tokens]
     tagged = in_batches(run, single, compute_tags, lambda: None, least=1)
     return [
-        _labelled_tree(words, item, nodes, mapping) if (nodes := tree or tag) else original_tree(words, item)
+        _labelled_tree(words, item, tree or tag or ([], [], []), mapping)
         for (words, item), tree, tag in zip(prepared, answers, tagged, strict=True)
     ]
 
