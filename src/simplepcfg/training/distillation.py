@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -94,38 +95,24 @@ def distil(
     folder = DistillationFolder(Path(directory))
     if not configs:
         raise InputError("no configuration; name at least one")
-    first = next(iter(configs))
-    pupil = configs[first] if student is None else student
+    first, own = next(iter(configs.items()))
+    pupil = own if student is None else student
     for name, config in {**configs, "the student": pupil}.items():  # what the student's training would refuse later
-        check_teacher(name, config, first, configs[first])
+        check_teacher(name, config, first, own)
     counts = {name: (seeds_of or {}).get(name, seeds) for name in configs}
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, counts[name])
     run = RunFolder(folder.student)
-
-    def taught(config: RunConfig, teachers: Sequence[Path]) -> RunConfig:
-        return student_config(config, teachers, teacher_weight, teacher_steps)
+    taught = partial(student_config, weight=teacher_weight, steps=teacher_steps)
 
     def train_generation(number: int, before: Choice | None) -> Choice:
         chosen = configs
         if before is not None:
-            chosen = {}
-            for name in (name for name in configs if name not in before.left_out):
-                others = [run for run in before.teachers if taught_by == "all" or run.parent.name != name]
-                chosen[name] = taught(configs[name], others or before.teachers)  # all, where no other teaches
+            teachers = _teachers_of(configs, before, taught_by)
+            chosen = {name: taught(configs[name], runs) for name, runs in teachers.items()}
             note(f"generation {number}, taught by that before")
         groups = {name: folder.members(name, number) for name in chosen}
-        for name, config in chosen.items():
-            _refuse_other_settings(groups[name], config, counts[name])
-        for name, config in chosen.items():
-            note(f"members of {name}: {counted(counts[name], 'run')}")
-            if jobs == 1:
-                new = None if groups[name].exists() else config
-                train_seeds(new, groups[name].path, counts[name], device=device, make_reporter=make_reporter, note=note)
-            elif not groups[name].exists():
-                groups[name].create(config, counts[name])
-        if jobs > 1:
-            train_groups(groups, jobs, device=device, note=note)
+        _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
         members = {name: folder.finished(name, number) for name in chosen}
         return choose_teachers(members, keep, pupil, folder.generation(number), device=device, note=note)
 
@@ -145,12 +132,47 @@ def distil(
                 break
         config = taught(pupil, choice.teachers)
         note("student of " + ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher))
-        reporter = make_reporter(run.path, config)
-        return train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
+        resume, reporter = run.config.exists(), make_reporter(run.path, config)
+        return train(config, run.path, resume=resume, device=device, reporter=reporter)
     except Interrupted as error:
-        place = shlex.quote(str(folder.path))
-        message = f"stopped, all saved; the same command goes on with what is in {place}"
+        message = f"stopped, all saved; the same command goes on with what is in {shlex.quote(str(folder.path))}"
         raise Interrupted(message, error.signal_number) from None
+
+
+def _teachers_of(configs: Iterable[str], before: Choice, taught_by: TaughtBy) -> dict[str, list[Path]]:
+    """Return which runs of the generation before teach each configuration that was not left out."""
+    teachers = {}
+    for name in configs:
+        if name not in before.left_out:
+            others = [run for run in before.teachers if taught_by == "all" or run.parent.name != name]
+            teachers[name] = others or list(before.teachers)  # all, where no other teaches
+    return teachers
+
+
+def _train_members(
+    configs: Mapping[str, RunConfig],
+    groups: Mapping[str, SeedsFolder],
+    counts: Mapping[str, int],
+    jobs: int,
+    device: str,
+    make_reporter: MakeReporter,
+    note: Callable[[str], None],
+) -> None:
+    """Train what is not there yet of the runs of each configuration, in the folder of its group.
+
+    Raises InputError, before anything is trained, if a group was begun with other settings.
+    """
+    for name, config in configs.items():
+        _refuse_other_settings(groups[name], config, counts[name])
+    for name, config in configs.items():
+        note(f"members of {name}: {counted(counts[name], 'run')}")
+        if jobs == 1:
+            new = None if groups[name].exists() else config
+            train_seeds(new, groups[name].path, counts[name], device=device, make_reporter=make_reporter, note=note)
+        elif not groups[name].exists():
+            groups[name].create(config, counts[name])
+    if jobs > 1:
+        train_groups(groups, jobs, device=device, note=note)
 
 
 def student_config(config: RunConfig, teachers: Sequence[Path], weight: float, steps: int) -> RunConfig:
