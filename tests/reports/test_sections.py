@@ -7,8 +7,9 @@ import pytest
 import simplepcfg
 from simplepcfg.data.brackets import parse_tree
 from simplepcfg.inference.run import Run
+from simplepcfg.inference.run_summary import sample_parses
 from simplepcfg.reports import Report, make_report
-from simplepcfg.runs.history import read_history
+from simplepcfg.runs.history import TrainingHistory, read_history
 from tiny_runs import make_tiny_run, short_trees
 
 
@@ -49,4 +50,15 @@ def test_a_run_keeps_its_sample_parse_of_each_epoch(runs: dict[str, Run], report
     trees = [parse_tree(line["sample_parse"]) for line in history.epochs]
     assert len(trees) == 3
     assert len({tree.words for tree in trees}) == 1
+    frames = sample_parses(history)
+    assert [told.split(",")[0] for told, _ in frames] == ["epoch 1", "epoch 2", "epoch 3"]
     assert "<script" not in report.to_html()
+
+
+def test_a_long_training_is_shown_at_some_moments() -> None:
+    lines = [{"epoch": k, "step": k, "sample_parse": "(X (T a) (T b))"} for k in range(1, 101)]
+    lines[50]["sample_parse"] = "(X (T a"
+    frames = sample_parses(TrainingHistory(epochs=lines), most=10)
+    assert len(frames) == 10
+    assert [frames[0][0], frames[-1][0]] == ["epoch 1", "epoch 100"]
+    assert sample_parses(TrainingHistory(epochs=[{"epoch": 1, "step": 1}])) == []

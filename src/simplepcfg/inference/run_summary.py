@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from html import escape
 
-from simplepcfg.drawing import Series, line_plot, standalone
+from simplepcfg.data.brackets import parse_tree
+from simplepcfg.drawing import Series, line_plot, standalone, tree_picture
+from simplepcfg.errors import InputError
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.runs.history import TrainingHistory, duration, read_history
+
+MOST_MOMENTS = 16  # of a training that is replayed
 
 
 def run_facts(run: TrainedModel, history: TrainingHistory) -> list[tuple[str, str]]:
@@ -25,6 +29,30 @@ def run_facts(run: TrainedModel, history: TrainingHistory) -> list[tuple[str, st
         ("seed", str(run.config.seed)),
     ]
     return [(name, value) for name, value in facts if value is not None]
+
+
+def sample_parses(history: TrainingHistory, most: int = MOST_MOMENTS) -> list[tuple[str, str]]:
+    """Return the sample parse at several epochs, the last one included, each with a caption and a picture.
+
+    Constituents that the parse before did not have are marked.
+    """
+    moments = [line for line in history.epochs if isinstance(line.get("sample_parse"), str)]
+    if len(moments) > most:
+        moments = [moments[round(k * (len(moments) - 1) / (most - 1))] for k in range(most)]
+    pictures: list[tuple[str, str]] = []
+    before: set[tuple[int, int]] | None = None
+    for line in moments:
+        try:
+            tree = parse_tree(line["sample_parse"])
+        except InputError:  # the file was changed by hand
+            continue
+        spans = {(i, j) for i, j, _ in tree.spans}
+        caption, perplexity = f"epoch {line['epoch']}", line.get("valid_perplexity")
+        if isinstance(perplexity, int | float):
+            caption += f", validation perplexity {perplexity:.1f}"
+        pictures.append((caption, tree_picture(tree, wrong=() if before is None else spans - before)))
+        before = spans
+    return pictures
 
 
 def perplexity_curve(histories: list[tuple[str, TrainingHistory]]) -> str | None:

@@ -24,7 +24,7 @@ from simplepcfg.drawing import stylesheet
 from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
 from simplepcfg.files import Record, finite
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.run_summary import run_facts
+from simplepcfg.inference.run_summary import run_facts, sample_parses
 from simplepcfg.runs.history import read_history
 from simplepcfg.serving.questions import QUESTIONS, Limits, Question, questions_of
 from simplepcfg.version import __version__
@@ -277,7 +277,7 @@ def _constant(content: bytes, kind: str) -> Handler:
 
 
 def _describe(name: str, run: Run) -> Record:
-    model = run.config.model
+    model, history = run.config.model, read_history(run.directory)
     return {
         "name": name,
         "kind": model.kind,
@@ -285,7 +285,8 @@ def _describe(name: str, run: Run) -> Record:
         "preterminals": getattr(model, "preterminals", None),
         "vocabulary": len(run.vocabulary),
         "questions": questions_of(run),
-        "facts": dict(run_facts(run, read_history(run.directory))),
+        "facts": dict(run_facts(run, history)),
+        "training": [{"told": caption, "svg": picture} for caption, picture in sample_parses(history)],
         "examples": examples_of(run),
     }
 

@@ -4,6 +4,7 @@ import { ask, isAbort } from "./api.js";
 import { ChartView } from "./chart.js";
 import { asButton, element, makeInteractive, percent, saveFile, savePicture, showPicture } from "./dom.js";
 import { characters } from "./link.js";
+import { showReplay } from "./replay.js";
 import { showSymbol } from "./symbol.js";
 import { addZoom } from "./zoom.js";
 
@@ -27,6 +28,7 @@ export class Panel {
       button.addEventListener("click", () => { this.kind = button.dataset.trees; this.seed = Math.floor(Math.random() * 2 ** 31); this.showTrees(); });
     }
     this.kind = this.can("bracketings") ? "bracketings" : "k_best";
+    showReplay(this.find(".training"), run.training);
   }
 
   find(selector) {
