@@ -20,7 +20,9 @@ def _worth_showing(row: Row) -> bool:
 
 
 def _trains_as_today(row: Row) -> bool:
-    """Keep steps of the recipe or of a large grammar, whole epochs, and the largest grammar that fits."""
+    """Keep, of a GPU, steps of the recipe or of a large grammar, whole epochs, and the largest grammar that fits."""
+    if not row["machine"].startswith("NVIDIA"):
+        return False
     if row["data"].endswith("n = 21 alone"):
         return row["N"] == "32768"
     whole = row["data"].endswith("sn-pcfg-4096") or bool(row["epoch_s"])
