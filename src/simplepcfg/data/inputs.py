@@ -93,16 +93,16 @@ def expanded(paths: Iterable[str]) -> list[str]:
     """
     files: list[str] = []
     for path in paths:
-        found, problem = [path], ""
+        matching, problem = [path], ""
         if path != STDIN and os.path.isdir(path):
-            found = sorted(map(str, files_below(Path(path))))
+            matching = sorted(map(str, files_below(Path(path))))
             problem = "a folder without files; give one with text"
         elif path != STDIN and glob.has_magic(path) and not os.path.exists(path):
-            found = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))
+            matching = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))
             problem = "no file has such a name; check the pattern"
-        if not found:
+        if not matching:
             raise InputError(f"{path}: {problem}")
-        files += found
+        files += matching
     return files
 
 
