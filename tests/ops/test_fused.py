@@ -1,4 +1,4 @@
-"""The Triton backend's own paths: several blocks of states, too little memory."""
+"""The Triton backend's own paths: two widths at once, several blocks of states, too little memory."""
 
 import pytest
 import torch
@@ -10,8 +10,27 @@ from simplepcfg.ops.inside.layout import make_layout
 
 
 @pytest.mark.parametrize("lengths", [[5, 5], [3, 5]])
-def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, lengths: list[int]) -> None:
+@pytest.mark.parametrize("paired", [True, False])
+def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool, lengths: list[int]) -> None:
+    calls: list[str] = []
+
+    class Counted:
+        """The kernel, and a note that it ran."""
+
+        def __init__(self, name: str) -> None:
+            self.name, self.kernel = name, getattr(packed_chart.pair_kernels, name)
+
+        def __getitem__(self, grid: tuple[int, ...]) -> object:
+            calls.append(self.name)
+            return self.kernel[grid]
+
+    for name in ("inside_pair_fwd_kernel", "inside_pair_bwd_kernel"):
+        monkeypatch.setattr(packed_chart.pair_kernels, name, Counted(name))
+    monkeypatch.setattr(packed_chart, "LEAST_TILES", 1 if paired else 10**9)
     monkeypatch.setattr(packed_chart, "STATES_AT_ONCE", 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_STATES", 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_STATES_BACK", 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_FROM", 2)
     case = random_case(2, 5, 18, 4, scale=3.0)
     weights = torch.tensor([1.0, -0.5], dtype=torch.float64)
     found, expected = (
@@ -22,6 +41,7 @@ def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, lengths: list
     )
     for ours, theirs in zip(found, expected, strict=True):
         assert float((ours - theirs).norm() / theirs.norm()) < 1e-11
+    assert set(calls) == ({"inside_pair_fwd_kernel", "inside_pair_bwd_kernel"} if paired else set())
     _, marginals = span_marginals(*case.tensors(), lengths=torch.tensor(lengths), backend="triton")
     assert marginals.sum((1, 2)).tolist() == pytest.approx([length - 1 for length in lengths])
 

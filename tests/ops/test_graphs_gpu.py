@@ -92,7 +92,8 @@ def test_replays_equal_plain_calls(precision: str, options: dict[str, object]) -
     assert current().has_replayed
 
 
-def test_several_blocks_of_states() -> None:
+def test_pair_kernels() -> None:
+    """Enough states and spans that two widths are summed at once."""
     options = {"n": 40, "states": 2048, "tags": 64, "rules": torch.bfloat16}
     for seed in range(3):
         tensors = inputs(seed, **options)

@@ -27,10 +27,12 @@ EMISSIONS = {
 INSIDE = {
     "words_kernel",
     "inside_split_fwd_kernel",
+    "inside_pair_fwd_kernel",
     "finish_rows_fwd_kernel",
     "top_fwd_kernel",
     "top_bwd_kernel",
     "inside_split_bwd_kernel",
+    "inside_pair_bwd_kernel",
     "span_marginal_kernel",
     "words_bwd_kernel",
 }

@@ -14,12 +14,15 @@ WEIGHTS = torch.tensor([1.0, -0.5], dtype=torch.float64)
 
 @pytest.mark.parametrize(("batched", "lengths"), [(False, [5, 3]), (True, [1, 4])])
 def test_padded_chart(monkeypatch: pytest.MonkeyPatch, batched: bool, lengths: list[int]) -> None:
-    """It computes what the packed chart does, whatever lies beyond the end."""
+    """It computes what the packed chart does, two widths at once included, whatever lies beyond the end."""
     empty = PackedChart._empty
     monkeypatch.setattr(
         PackedChart, "_empty", lambda self, *size, dtype: empty(self, *size, dtype=dtype).fill_(torch.nan)
     )
-    monkeypatch.setattr(packed_chart, "STATES_AT_ONCE", 16)
+    monkeypatch.setattr(packed_chart, "LEAST_TILES", 1)
+    for name in ("STATES_AT_ONCE", "PAIRED_STATES", "PAIRED_STATES_BACK"):
+        monkeypatch.setattr(packed_chart, name, 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_FROM", 2)
     emissions, *rules = (t.detach() for t in random_case(2, 5, 18, 4, batched=batched, scale=3.0).tensors())
     given = check_arguments(*rules_and_sentences(emissions, *rules, lengths=torch.tensor(lengths)))
     garbage = emissions.clone()

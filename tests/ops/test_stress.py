@@ -65,10 +65,17 @@ def test_triton_backend_where_children_peak_far_apart() -> None:
 @interpreted
 @pytest.mark.parametrize("name", ["hollow row", "shadowed state"])
 def test_triton_backend_with_several_blocks_of_states(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """As it is with thousands of states."""
+    """As it is with thousands of states; where two widths are summed at once, from the first on."""
     from simplepcfg.ops.inside import packed_chart
 
-    monkeypatch.setattr(packed_chart, "STATES_AT_ONCE", 1)
+    for constant, value in {
+        "STATES_AT_ONCE": 1,
+        "PAIRED_STATES": 1,
+        "PAIRED_STATES_BACK": 1,
+        "LEAST_TILES": 1,
+        "PAIRED_FROM": 2,
+    }.items():
+        monkeypatch.setattr(packed_chart, constant, value)
     assert complaints(short(name)[:3], "triton", "fp32", Allowance.of("fp32"), marginals=False) == []
 
 

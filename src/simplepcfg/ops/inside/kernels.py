@@ -57,10 +57,10 @@ def _parent_product(outside, beside, scale, HEAD: tl.constexpr):
 
 @triton.jit
 def _gather_wide_range(
-    chart, alpha, exponent, bonus, first_rows, offset, b, width, parents, own, side, columns, batch, n, N,
+    chart, alpha, exponent, bonus, first_rows, offset, b, width, first, last, own, side, columns, batch, n, N,
     EQUAL: tl.constexpr, HAS_BONUS: tl.constexpr, WORK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Sum the derivatives from all parents, whose other children have widths from 1 on, for scales of any size.
+    """Sum the derivatives from the parents whose other child has width ``first`` to ``last``, for scales of any size.
 
     A scale above HEAD occurs for a parent whose children have their largest values at different states, which the
     forward pass summed in logs or nearly so. Neither α nor the sibling can be multiplied by 2^scale then. The sibling
@@ -70,7 +70,7 @@ def _gather_wide_range(
     MOST: tl.constexpr = 126.0 if WORK == tl.float32 else 1000.0  # noqa: SIM300 (a type, in capitals)
     inside = columns < N
     gathered = tl.zeros((CHUNK,), WORK)
-    for d in range(1, parents + 1):
+    for d in range(first, last + 1):
         parent, sibling = _parent_and_sibling(first_rows, offset, b, width, d, True, side, batch, n, EQUAL)
         below = own + tl.load(exponent + sibling)
         if HAS_BONUS:
@@ -154,6 +154,8 @@ def inside_split_fwd_kernel(
     reach,  # [rows], this width's are written where ONE_BLOCK
     peaks,  # out [spans, blocks]: the largest β of each block, for ``finish_rows_fwd_kernel``
     bonus,  # [rows], if HAS_BONUS: log2 of the weight of the span
+    partial,  # [spans, N], if HAS_PARTIAL: sums over all splits but the first and the last
+    partial_place,  # [spans], if HAS_PARTIAL: the exponents of these sums
     first_rows,
     sentence_of_row,
     width,
@@ -164,6 +166,7 @@ def inside_split_fwd_kernel(
     EQUAL: tl.constexpr,
     PADDED: tl.constexpr,  # many rows may be dead, because sentences are padded: their splits are not loaded
     HAS_BONUS: tl.constexpr,
+    HAS_PARTIAL: tl.constexpr,
     PEAK: tl.constexpr,
     SAFE: tl.constexpr,
     WORK: tl.constexpr,
@@ -183,7 +186,12 @@ def inside_split_fwd_kernel(
     before, after = _children(first_rows, offset, b, width, every, every < width, batch, n, EQUAL)
     places = tl.load(reach + before, mask=every < width, other=DEAD)
     places += tl.load(reach + after, mask=every < width, other=DEAD)
+    if HAS_PARTIAL:
+        places = tl.where((every == 1) | (every == width - 1), places, DEAD)
     largest = tl.max(places, 0)
+    if HAS_PARTIAL:
+        before_place = tl.load(partial_place + offset)
+        largest = tl.maximum(largest, before_place + PEAK)
     alive = largest > ALIVE
     place = tl.where(alive, largest - PEAK, 0.0)  # every product is at most 2^PEAK
 
@@ -191,10 +199,14 @@ def inside_split_fwd_kernel(
     inside = columns < N
     total = tl.zeros((BLOCK_K, BLOCK), WORK)
     last = width
+    if HAS_PARTIAL:
+        last = 2
     if PADDED:
         last = tl.where(alive, last, 1)
     for start in tl.range(1, last, BLOCK_K, loop_unroll_factor=UNROLL):
         k = start + tl.arange(0, BLOCK_K)
+        if HAS_PARTIAL:  # the first and the last split, which need the preceding width
+            k = tl.where(k == 1, 1, tl.where(k == 2, width - 1, width))
         some = k < width
         left, right = _children(first_rows, offset, b, width, k, some, batch, n, EQUAL)
         scale = tl.load(exponent + left, mask=some, other=DEAD) + tl.load(exponent + right, mask=some, other=DEAD)
@@ -205,6 +217,9 @@ def inside_split_fwd_kernel(
         zeta = tl.load(chart + right[:, None] * 2 * N + N + columns[None, :], mask=mask, other=0.0).to(WORK)
         total += (eta * first_half[:, None]) * (zeta * second_half[:, None])
     sums = tl.sum(total, 0)
+    if HAS_PARTIAL:
+        factor = tl.where(before_place > ALIVE, tl.exp2(before_place - place), 0.0)
+        sums += tl.load(partial + offset * N + columns, mask=inside, other=0.0) * factor
     weight = tl.zeros((), WORK)
     if HAS_BONUS:  # the integer part is added to the exponent, and the fraction multiplies the values
         weight = tl.load(bonus + row).to(WORK)
@@ -259,6 +274,7 @@ def inside_split_bwd_kernel(
     by_child,  # out [rows, 2N]: d log Z / d η and d log Z / d ζ of this width
     exponent,
     bonus,
+    partial,  # [spans, 2N], if HAS_PARTIAL: sums over all parents but the narrowest
     first_rows,
     sentence_of_row,
     words_before,
@@ -271,6 +287,7 @@ def inside_split_bwd_kernel(
     EQUAL: tl.constexpr,
     PADDED: tl.constexpr,
     HAS_BONUS: tl.constexpr,
+    HAS_PARTIAL: tl.constexpr,
     WORK: tl.constexpr,
     CHILD_LIMIT: tl.constexpr,
     HEAD: tl.constexpr,
@@ -290,10 +307,13 @@ def inside_split_bwd_kernel(
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
     total = tl.zeros((BLOCK_K, BLOCK), WORK)
+    nearest = parents
+    if HAS_PARTIAL:
+        nearest = tl.minimum(parents, 1)
     furthest = tl.full((BLOCK_K,), DEAD, WORK)
-    for start in tl.range(1, parents + 1, BLOCK_K, loop_unroll_factor=UNROLL):
+    for start in tl.range(1, nearest + 1, BLOCK_K, loop_unroll_factor=UNROLL):
         d = start + tl.arange(0, BLOCK_K)  # the sibling's width
-        some = d <= parents
+        some = d <= nearest
         parent, sibling = _parent_and_sibling(first_rows, offset, b, width, d, some, side, batch, n, EQUAL)
         above = tl.load(exponent + parent, mask=some, other=DEAD)
         below = own + tl.load(exponent + sibling, mask=some, other=DEAD)
@@ -307,16 +327,22 @@ def inside_split_bwd_kernel(
             WORK
         )
         total += _parent_product(outside, beside, scale[:, None], HEAD)
+    rest = tl.where(parents > 1, N, 0)
     if tl.max(furthest, 0) > HEAD:  # rare; processed in small chunks, so that it needs few registers
         for done in range(0, BLOCK, CHUNK):
             part = tl.program_id(1) * BLOCK + done + tl.arange(0, CHUNK)
             gathered = _gather_wide_range(
-                chart, alpha, exponent, bonus, first_rows, offset, b, width, parents.to(tl.int32), own, side,
+                chart, alpha, exponent, bonus, first_rows, offset, b, width, 1, nearest.to(tl.int32), own, side,
                 part, batch, n, N, EQUAL, HAS_BONUS, WORK, CHUNK,
             )  # fmt: skip
+            if HAS_PARTIAL:
+                gathered += tl.load(partial + offset * 2 * N + side * N + part, mask=part < rest, other=0.0)
             _store_child_gradient(chart, by_child, gathered, row, side, part, N, CHILD_LIMIT, WORK)
     else:
-        _store_child_gradient(chart, by_child, tl.sum(total, 0), row, side, columns, N, CHILD_LIMIT, WORK)
+        gathered = tl.sum(total, 0)
+        if HAS_PARTIAL:
+            gathered += tl.load(partial + offset * 2 * N + side * N + columns, mask=columns < rest, other=0.0)
+        _store_child_gradient(chart, by_child, gathered, row, side, columns, N, CHILD_LIMIT, WORK)
 
 
 @triton.jit(do_not_specialize=["first_row"])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from simplepcfg.errors import ResourceError
 from simplepcfg.ops.arguments import InsideArguments, Needs
-from simplepcfg.ops.inside import end_kernels, kernels
+from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
 from simplepcfg.ops.inside.layout import ChartLayout, make_layout
 from simplepcfg.ops.products import matrix_mode, mm_wide
 from simplepcfg.ops.scales import precision_of
@@ -25,11 +25,17 @@ LEAST_SPLITS = 32
 # A block of at most this many states runs on fewer warps, because every warp repeats the arithmetic of rows and
 # factors, and its loop is unrolled to overlap two rounds of loads. Measured at N = 512.
 FEW_STATES = 512
-# Limit of registers for each thread of the backward kernel in bf16. Without a limit the compiler uses more for the
-# rare path of `_gather_wide_range`, and fewer blocks fit a multiprocessor. With this limit almost nothing spills.
+# The kernels that sum two widths of two neighbouring spans together have tiles of this many states on this many warps.
+# They are used from the width PAIRED_FROM on, if there are at least LEAST_TILES tiles, which fill the GPU.
+PAIRED_STATES, PAIRED_WARPS = 512, 1
+PAIRED_STATES_BACK, PAIRED_WARPS_BACK = 1024, 4
+# Limits of registers for each thread of the backward kernels in bf16. Without a limit the compiler uses more for the
+# rare path of `_gather_wide_range`, and fewer blocks fit a multiprocessor. With these limits almost nothing spills.
 # That path processes WIDE_RANGE_STATES_AT_ONCE states at a time.
-REGISTERS_BACK = 128
+REGISTERS_BACK, PAIRED_REGISTERS_BACK = 128, 80
 WIDE_RANGE_STATES_AT_ONCE = 128
+PAIRED_FROM = 5
+LEAST_TILES = 264
 
 
 class PackedChart:
@@ -66,6 +72,8 @@ class PackedChart:
         # With equal lengths, row numbers are computed instead of loaded from the tables of the layout.
         self.equal = {"EQUAL": arguments.lengths is None}
         self.padded = {"PADDED": False}  # whether rows of words beyond the end of a sentence are in the chart
+        self.partial: tuple[Tensor, Tensor] | None = None  # partial sums of the next width, from a pair kernel
+        self.least_tiles = LEAST_TILES
 
     def fill(self) -> Tensor:
         """Run the forward pass and return log Z of each sentence, in the order of the batch."""
@@ -100,24 +108,47 @@ class PackedChart:
         layout = self.layout
         rows = layout.width(width)
         spans = rows.stop - rows.start
-        block = _block_size(self.states, STATES_AT_ONCE)
+        paired = self._uses_pair_kernel(width, spans)
+        block = _block_size(self.states, PAIRED_STATES if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
         peaks = self._empty(spans, blocks, dtype=self.precision.work)
         places = {"PEAK": self.precision.peak, **self.equal, **self.kinds}
         choices = {"SAFE": self.precision.safe, "HAS_BONUS": self.arguments.span_bonus is not None}
         splits = max(LEAST_SPLITS, triton.next_power_of_2(width - 1))
-        kernels.inside_split_fwd_kernel[(spans, blocks)](
-            self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, layout.first_rows,
-            layout.sentence_of_row, width, self.batch, layout.n, rows.start, self.states, ONE_BLOCK=blocks == 1,
-            SPLITS=splits, BLOCK_K=SPLITS_AT_ONCE, BLOCK=block, **_warp_options(block), **choices, **places,
-            **self.padded,
-        )  # fmt: skip
-        if blocks > 1:
+        if paired:
+            after = layout.width(width + 1)
+            self.partial = (
+                self._empty(after.stop - after.start, self.states, dtype=self.precision.work),
+                self._empty(after.stop - after.start, dtype=self.precision.work),
+            )
+            pair_kernels.inside_pair_fwd_kernel[(triton.cdiv(spans, 2), blocks)](
+                self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, layout.first_rows,
+                layout.sentence_of_row, layout.words_before, layout.length_of_sentence, width, self.batch, layout.n,
+                rows.start, spans, self.states, SPLITS=splits, BLOCK=block, EVEN=self.states % block == 0,
+                num_warps=PAIRED_WARPS, **places, **self.padded,
+            )  # fmt: skip
+        else:
+            partial, self.partial = self.partial, None
+            kernels.inside_split_fwd_kernel[(spans, blocks)](
+                self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
+                layout.first_rows, layout.sentence_of_row, width, self.batch, layout.n, rows.start, self.states,
+                HAS_PARTIAL=partial is not None, ONE_BLOCK=blocks == 1, SPLITS=splits,
+                BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, **_warp_options(block),
+                **choices, **places, **self.padded,
+            )  # fmt: skip
+        if paired or blocks > 1:
             kernels.finish_rows_fwd_kernel[(spans,)](
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, layout.first_rows,
                 layout.sentence_of_row, width, self.batch, layout.n, rows.start, self.states, blocks,
                 BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **choices, **places,
             )  # fmt: skip
+
+    def _uses_pair_kernel(self, width: int, spans: int) -> bool:
+        """Return whether this width is summed together with the next one, which needs enough tiles to fill the GPU."""
+        if self.partial is not None or self.arguments.span_bonus is not None:
+            return False  # this width has partial sums already, or there is a bonus, which pair kernels do not support
+        tiles = triton.cdiv(spans, 2) * triton.cdiv(self.states, STATES_AT_ONCE)
+        return self.states > STATES_AT_ONCE and tiles >= self.least_tiles and PAIRED_FROM <= width < self.layout.n
 
     def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
         """Compute η and ζ of a width: its β times [L | R]."""
@@ -141,6 +172,7 @@ class PackedChart:
 
         Rows of words are computed if ``of_words`` is true. ``marginals`` [B, n + 1, n + 1] is filled if it is given.
         """
+        self.partial = None
         layout, states, stored = self.layout, self.states, self.precision.stored
         try:
             alpha = self._empty(layout.rows, states, dtype=stored)
@@ -204,20 +236,35 @@ class PackedChart:
         spans = rows.stop - rows.start
         if spans == 0:
             return
-        block = _block_size(self.states, STATES_AT_ONCE)
+        paired = width > 1 and self._uses_pair_kernel(layout.n - width, 2 * spans)
+        block = _block_size(self.states, PAIRED_STATES_BACK if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
+        tables = (layout.first_rows, layout.sentence_of_row, layout.words_before, layout.length_of_sentence)
         # Derivatives of η and ζ are clamped so that their products with the rules cannot overflow.
         bound = self.precision.limit / _block_size(4 * self.states, 2**40)
         choices = {**self.equal, **self.padded, **self.kinds}
         choices |= {"BLOCK": block, "CHUNK": min(block, WIDE_RANGE_STATES_AT_ONCE)}
         choices |= {"HEAD": self.precision.head, "CHILD_LIMIT": bound}
-        if block > FEW_STATES and self.precision.stored == torch.bfloat16:
-            choices["maxnreg"] = REGISTERS_BACK
+        if paired:
+            below = layout.width(width - 1)
+            rest = self._empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
+            self.partial = (rest, rest)
+            pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, 2), blocks, 2)](
+                self.chart, alpha, by_child, rest, self.exponent, *tables, width, self.batch, layout.n, rows.start,
+                spans, self.states, EVEN=self.states % block == 0, num_warps=PAIRED_WARPS_BACK,
+                **self._register_limit(PAIRED_REGISTERS_BACK), **choices,
+            )  # fmt: skip
+            return
+        partial, self.partial = self.partial, None
         kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
-            self.chart, alpha, by_child, self.exponent, self.bonus, layout.first_rows, layout.sentence_of_row,
-            layout.words_before, layout.length_of_sentence, width, self.batch, layout.n, rows.start, self.states,
-            HAS_BONUS=self.arguments.span_bonus is not None, BLOCK_K=SPLITS_AT_ONCE, **_warp_options(block), **choices,
+            self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
+            self.batch, layout.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
+            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, **_warp_options(block),
+            **({} if block <= FEW_STATES else self._register_limit(REGISTERS_BACK)), **choices,
         )  # fmt: skip
+
+    def _register_limit(self, most: int) -> dict[str, int]:
+        return {"maxnreg": most} if self.precision.stored == torch.bfloat16 else {}
 
     def rule_gradients(self, by_child: Tensor) -> Tensor:
         """Compute the gradient of the rules, [(B,) 2N, N + P]: one product over all spans, and one over all words."""
