@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,8 +24,7 @@ from pathlib import Path
 from plans import Experiment, Plan, read_plan
 from simplepcfg import load
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
-from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.plans.engine import Failure, do_jobs
+from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
@@ -127,17 +125,20 @@ def run_plan(arguments: argparse.Namespace) -> None:
     if not left:
         print(f"nothing left to do: every row that was asked for is in {table}")
 
-    def record(job: Training, result: Row | Failure) -> None:
-        if not isinstance(result, dict):
-            result = dict.fromkeys(COLUMNS) | {"failure": f"{type(result).__name__}: {result}"}
+    for job in left:
+        if job.key in recorded(table):  # by another process that does the same plan
+            continue
+        try:
+            result = run_one(plan, job, arguments, until)
+        except Interrupted:
+            return
+        except (NumericalError, ResourceError) as error:
+            result = dict.fromkeys(COLUMNS) | {"failure": f"{type(error).__name__}: {error}"}
         shown = (f"{key} {value}" for key, value in result.items() if value is not None)
         print(f"{job.folder.path.name}: " + ", ".join(shown), flush=True)
         where = environment(resolve_device(), arguments.commit)
         where["threads"] = job.config.training.threads or where["threads"]
         append_rows(table, [{"experiment": job.experiment.name, "seed": job.seed} | result | where])
-
-    with suppress(Interrupted):
-        do_jobs(left, lambda job: job.key in recorded(table), lambda job: run_one(plan, job, arguments, until), record)
 
 
 def planned(plan: Plan, experiment: Experiment, seed: int, arguments: argparse.Namespace) -> Training:

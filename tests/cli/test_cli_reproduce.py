@@ -12,7 +12,7 @@ import pytest
 from command_calls import Call
 from reproduce_cases import SMALL, no_training, results, write_text
 from simplepcfg import load
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.plans import runner
 from simplepcfg.training.reporting.progress import Reporter, StepReport
 
@@ -132,19 +132,36 @@ def test_languages(call: Call, tmp_path: Path) -> None:
     assert "| 157.8 ± 65.6 | 1 of 1 |" in line
 
 
+@pytest.mark.parametrize("failure", [NumericalError("no finite gradient"), ResourceError("not enough memory")])
 def test_a_failing_row_does_not_stop_the_others(
-    call: Call, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: SimplePCFGError
 ) -> None:
     def fails(*arguments: Any, **options: Any) -> None:
-        raise ResourceError("not enough memory")
+        raise failure
 
     monkeypatch.setattr(runner, "train", fails)
     asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path / "out", "--seeds", 1]
     result = call(*asked, "--rows", "sn-pcfg-4096,oracle", *SMALL)
-    assert result.code == 4
-    assert "sn-pcfg-4096 seed 1: not enough memory" in result.err
+    assert result.code == failure.exit_code
+    assert f"sn-pcfg-4096 seed 1: {failure}" in result.err
     assert [record["row"] for record in results(tmp_path / "out")] == ["oracle"]
-    assert "failed: not enough memory" in (tmp_path / "out" / "table.md").read_text()
+    assert f"failed: {failure}" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_any_other_error_ends_everything(
+    call: Call, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[Any] = []
+
+    def fails(*arguments: Any, **options: Any) -> None:
+        trained.append(arguments)
+        raise InputError("a mistake; correct it")
+
+    monkeypatch.setattr(runner, "train", fails)
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path / "out", "--seeds", 2]
+    result = call(*asked, "--rows", "sn-pcfg-4096", *SMALL)
+    assert (result.code, result.err.count("a mistake; correct it"), len(trained)) == (2, 1, 1)
+    assert not (tmp_path / "out" / "results.jsonl").exists()
 
 
 def test_a_result_cut_short_by_a_crash_is_done_again(call: Call, data: Path, tmp_path: Path) -> None:

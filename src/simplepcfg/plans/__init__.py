@@ -1,1 +1,1 @@
-"""Plans of runs to tables: the paper's tables, and the engine that does the jobs of experiments, too."""
+"""The paper's tables: their rows, the runs that fill them, and the results."""

@@ -8,11 +8,10 @@ from pathlib import Path
 from signal import Signals
 
 from simplepcfg.data.readers import read_trees
-from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.errors import InputError, NumericalError, ResourceError
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.run import load
-from simplepcfg.plans.engine import Failure, do_jobs
 from simplepcfg.plans.jobs import Job, find_jobs, find_texts, job_config, refuse_own_keys, sha256
 from simplepcfg.plans.lines import REPORT_NUMBERS, result_table
 from simplepcfg.plans.result_table import ResultTable
@@ -60,7 +59,7 @@ def reproduce(
     for text in texts:
         if text.language and text.language.lower() not in table.languages:
             remark(f"{text.language}: the paper has figures of {', '.join(table.languages)} alone")
-    failures: dict[Key, SimplePCFGError] = {}
+    failures: dict[Key, NumericalError | ResourceError] = {}
 
     def write_table() -> ResultTable:
         written = result_table(table, list(tests), folder.read_results(), failures, seeds, chosen, settings)
@@ -83,19 +82,21 @@ def reproduce(
         run = load(place, device)
         return run.evaluate(job.text.test, job.title).to_dict() | {"best": run.best}
 
-    def record(job: Job, report: Record | Failure) -> None:
-        if isinstance(report, Failure):  # kept for the end
-            failures[job.key] = report
-            remark(f"{job.title}: {report}")
-            return
-        folder.append(_record(job, table, configs.get(job.key), report))
-        write_table()
-
     with RunFolder(folder.path).locked():
         for row in chosen:
             if row.configuration and row.config is None:
                 remark(f"{row.name}: the configuration {row.configuration} is not installed; the row is left out")
-        do_jobs(jobs, lambda job: job.key in folder.read_results(), work, record)
+        for job in jobs:
+            if job.key in folder.read_results():
+                continue
+            try:
+                report = work(job)
+            except (NumericalError, ResourceError) as error:  # kept for the end
+                failures[job.key] = error
+                remark(f"{job.title}: {error}")
+            else:
+                folder.append(_record(job, table, configs.get(job.key), report))
+                write_table()
     written = write_table()
     for key, error in failures.items():
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
