@@ -47,20 +47,16 @@ class BatchGradient:
 
 
 @dataclass(frozen=True, slots=True)
-class StaticInputs:
-    """Inputs of a captured gradient; a graph knows only the addresses, so they must live as long as the graph."""
+class CapturedGradient:
+    """A captured gradient of one shape. Its memory is that of the pool that all captured steps share.
 
+    The graph knows only the addresses of its inputs, so they must live as long as it does.
+    """
+
+    replay: Launch
     words: Tensor  # [B, n], overwritten before each replay, as the prior is
     prior: SpanPrior | None
     tables: object
-
-
-@dataclass(frozen=True, slots=True)
-class CapturedGradient:
-    """A captured gradient of one shape. Its memory is that of the pool that all captured steps share."""
-
-    replay: Launch
-    inputs: StaticInputs
     bytes: int = 0
     is_free: bool = True
 
@@ -114,9 +110,9 @@ class BatchGradientRunner:
         if captured is None:
             self._launch(words, None, total, prior)
             return False
-        captured.inputs.words.copy_(pinned(words, self._device), non_blocking=True)
-        if prior is not None and captured.inputs.prior is not None:
-            captured.inputs.prior.copy_(prior)
+        captured.words.copy_(pinned(words, self._device), non_blocking=True)
+        if prior is not None and captured.prior is not None:
+            captured.prior.copy_(prior)
         captured.replay()
         return True
 
@@ -128,27 +124,19 @@ class BatchGradientRunner:
         """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
         assert self._capturer is not None
         self._cache.make_room(key)
-        run, inputs = self._prepare(words, key[2], prior)
-        try:
-            captured = CapturedGradient(self._capturer.capture(run), inputs)
-        except (RuntimeError, ResourceError) as error:
-            self._note(f"steps are not captured but launched one by one: {self._cache.give_up(error)}")
-            return None
-        self._cache.add(key, captured)
-        return captured
-
-    def _prepare(self, words: Tensor, total: int, prior: SpanPrior | None) -> tuple[Launch, StaticInputs]:
-        """Return a function that computes the gradient without waiting for the GPU, and the tensors that it reads."""
-        batch, n = words.shape
+        batch, n, total, _ = key
         static = words.to(self._device)
         # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
         tables = make_layout(n, (n,) * batch, static.device)
         moved = None if prior is None else prior.to(self._device)
-
-        def run() -> None:
-            self._gradient(static, None, total, moved)
-
-        return run, StaticInputs(static, moved, tables)
+        try:
+            replay = self._capturer.capture(lambda: self._gradient(static, None, total, moved))
+        except (RuntimeError, ResourceError) as error:
+            self._note(f"steps are not captured but launched one by one: {self._cache.give_up(error)}")
+            return None
+        captured = CapturedGradient(replay, static, moved, tables)
+        self._cache.add(key, captured)
+        return captured
 
 
 def sentence_losses(
@@ -156,25 +144,19 @@ def sentence_losses(
 ) -> Tensor:
     """Return the loss of each sentence [B]: its negative log-likelihood, or with a prior or soft targets a bound."""
     if targets is not None:
-        losses = _losses_with_targets(model, words, lengths, prior, targets)
+        kind = next(model.parameters()).dtype
+        marginals = targets.marginals.to(words.device, kind)
+        # The model's marginals are the gradient with respect to the bonus, which is 0 where there is no prior.
+        bonus = torch.zeros_like(marginals) if prior is None else prior.bonus.to(kind).detach()
+        bonus.requires_grad_()
+        losses = model.loss(words, lengths, span_bonus=bonus)
+        (gradient,) = torch.autograd.grad(losses.sum(), bonus, create_graph=True)
+        losses = losses + targets.weight * span_divergence(-gradient, marginals)
     elif prior is not None:
         losses = model.loss(words, lengths, span_bonus=prior.bonus)
     else:
         losses = model.loss(words, lengths)
     return losses if prior is None else losses + prior.most
-
-
-def _losses_with_targets(
-    model: Model, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, signal: TeacherSignal
-) -> Tensor:
-    kind = next(model.parameters()).dtype
-    targets = signal.marginals.to(words.device, kind)
-    # The marginals are the gradient with respect to the bonus, which is 0 where there is no prior.
-    bonus = torch.zeros_like(targets) if prior is None else prior.bonus.to(kind).detach()
-    bonus.requires_grad_()
-    losses = model.loss(words, lengths, span_bonus=bonus)
-    (gradient,) = torch.autograd.grad(losses.sum(), bonus, create_graph=True)
-    return losses + signal.weight * span_divergence(-gradient, targets)
 
 
 class Step:
@@ -198,14 +180,13 @@ class Step:
         capturer: Capturer | None = None,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        sharded: set[str] = set()
         if group.shards is not None:
             capturer, captured_shapes = None, 0  # collectives of shards are not captured
             sharded = set(row_groups(model))
-            own = [parameter for name, parameter in model.named_parameters() if name in sharded]
-            parameters = [parameter for parameter in parameters if all(parameter is not each for each in own)] + own
-        else:
-            own = []
+        trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+        own = [parameter for name, parameter in trained if name in sharded]
+        parameters = [parameter for name, parameter in trained if name not in sharded] + own
         self.device, self._dtype = parameters[0].device, parameters[0].dtype
         on_gpu = self.device.type == "cuda"
         if capturer is None and on_gpu and captured_shapes:

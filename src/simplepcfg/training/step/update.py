@@ -100,14 +100,13 @@ def learning_rate_groups(model: nn.Module, network_lr_multiplier: float) -> list
     if network_lr_multiplier == 1:
         return [LearningRateGroup([parameter for _, parameter in trained], 1.0)]
     tables = {name for name, module in model.named_children() if isinstance(module, nn.Linear)}
-    first = {name: name.partition(".")[0] for name, _ in trained}
-    whole = {
-        name
-        for name, part in first.items()
-        if part == name or part in tables or part == "encoder" or name.endswith(".gains")
-    }
-    embeddings = [parameter for name, parameter in trained if name in whole]
-    networks = [parameter for name, parameter in trained if name not in whole]
+
+    def is_at_full_rate(name: str) -> bool:
+        part = name.partition(".")[0]
+        return part == name or part in tables or part == "encoder" or name.endswith(".gains")
+
+    embeddings = [parameter for name, parameter in trained if is_at_full_rate(name)]
+    networks = [parameter for name, parameter in trained if not is_at_full_rate(name)]
     return [
         group
         for group in (LearningRateGroup(embeddings, 1.0), LearningRateGroup(networks, network_lr_multiplier))
