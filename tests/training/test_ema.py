@@ -64,9 +64,9 @@ def test_the_average_is_validated_and_kept(make_config, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     result = train(make_config("training.ema_decay=0.8", "training.epochs=1"), folder.path)
     checkpoint, model = Checkpoint.load(folder.checkpoint), read_tensor_file(folder.model).tensors
-    assert model.keys() == checkpoint.ema.keys()
+    assert model.keys() == checkpoint.average.keys()
     for name, tensor in model.items():
-        assert torch.equal(tensor, checkpoint.ema[name])
+        assert torch.equal(tensor, checkpoint.average[name])
     assert any(not torch.equal(tensor, checkpoint.weights[name]) for name, tensor in model.items())
     text = load_run(folder.path)
     assert result.best.perplexity is not None

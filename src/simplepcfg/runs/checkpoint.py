@@ -1,7 +1,7 @@
 """Checkpoints: one file from which training resumes exactly where it stood."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from simplepcfg.files import Record
 from simplepcfg.ops.shards import own_part
 from simplepcfg.runs.checkpoint_shards import ShardPlace, read_shards, remove_old_shards
 from simplepcfg.runs.config.schema import TrainingConfig
-from simplepcfg.runs.tensor_files import host_copy, load_weights, read_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import load_weights, read_tensor_file, write_tensor_file
 
 
 class StepSums(BaseModel):
@@ -88,14 +88,8 @@ class TrainingState(BaseModel):
         return "max_minutes" if self.epoch and 0 < settings.max_minutes <= int(self.seconds) / 60 else None
 
 
-# The prefix of tensor names in the file, and the attribute of Checkpoint that holds these tensors.
-GROUPS = {
-    "weights": "weights",
-    "best_weights": "best_weights",
-    "optimizer": "optimizer",
-    "random": "random",
-    "average": "ema",
-}
+# The groups of tensors in the file: each is an attribute of Checkpoint and the prefix of its tensors' names.
+GROUPS = ("weights", "best_weights", "optimizer", "random", "average")
 
 
 @dataclass(slots=True)
@@ -107,7 +101,7 @@ class Checkpoint:
     best_weights: dict[str, torch.Tensor]  # so that model.safetensors can always be restored
     optimizer: dict[str, torch.Tensor]
     random: dict[str, torch.Tensor]
-    ema: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if training.ema_decay is set
+    average: dict[str, torch.Tensor] = field(default_factory=dict)  # EMA of the weights, with training.ema_decay
     vocabulary: str | None = None  # checksum of the vocabulary
     shard: ShardPlace | None = None  # which rows the tensors have, where processes share a grammar
 
@@ -122,11 +116,7 @@ class Checkpoint:
         Of processes that share a grammar, each writes its symbols, and the first one then the rest with the names of
         these files; it waits for them for so many seconds at most.
         """
-        tensors = {
-            f"{prefix}/{name}": tensor
-            for prefix, attribute in GROUPS.items()
-            for name, tensor in getattr(self, attribute).items()
-        }
+        tensors = {f"{group}/{name}": tensor for group in GROUPS for name, tensor in getattr(self, group).items()}
         record, shard, number = self.state.model_dump(), self.shard, self.state.saves
         if shard is not None:
             own = {name: tensor for name, tensor in tensors.items() if shard.is_sharded(name, tensor)}
@@ -157,13 +147,13 @@ class Checkpoint:
     def part(self, shard: ShardPlace) -> "Checkpoint":
         """Return this whole checkpoint with the rows of one of several processes that share a grammar."""
         parts: Record = {
-            attribute: {
+            group: {
                 name: own_part(tensor, shard.groups[name.split("/")[0]], shard.rank, shard.size)
-                if shard.is_sharded(f"{prefix}/{name}", tensor)
+                if shard.is_sharded(f"{group}/{name}", tensor)
                 else tensor
-                for name, tensor in getattr(self, attribute).items()
+                for name, tensor in getattr(self, group).items()
             }
-            for prefix, attribute in GROUPS.items()
+            for group in GROUPS
         }
         return replace(self, **parts, shard=shard)
 
@@ -174,48 +164,18 @@ class Checkpoint:
         shards = record.pop("shards", None)
         if shards is not None:
             tensors |= read_shards(path, shards)
-        groups: dict[str, dict[str, torch.Tensor]] = {attribute: {} for attribute in GROUPS.values()}
+        groups: dict[str, dict[str, torch.Tensor]] = {group: {} for group in GROUPS}
         for name, tensor in tensors.items():
-            prefix, _, rest = name.partition("/")
-            if prefix not in GROUPS:
+            group, _, rest = name.partition("/")
+            if group not in GROUPS:
                 raise InputError(f"{path}: unexpected tensor {name}; it was written by another version")
-            groups[GROUPS[prefix]][rest] = tensor
+            groups[group][rest] = tensor
         try:
             state = TrainingState.model_validate(record)
             return cls(state, vocabulary=vocabulary, **groups)  # type: ignore[arg-type]
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             raise InputError(f"{path}: the record's {place} does not fit; it was written by another version") from None
-
-
-def capture(
-    state: TrainingState,
-    model: nn.Module,
-    best_weights: dict[str, torch.Tensor],
-    optimizer: torch.optim.Optimizer,
-    device: torch.device,
-    ema: Mapping[str, torch.Tensor],
-    vocabulary: str | None = None,
-    shard: ShardPlace | None = None,
-) -> Checkpoint:
-    """Return a checkpoint with copies, on the CPU, of everything that training changes.
-
-    `ema` are the averaged weights by name, empty if none are kept; `vocabulary` is the checksum of the vocabulary;
-    `shard` says which rows a sharded model has.
-    """
-    moments = host_copy(
-        {
-            f"{name}/{key}": value
-            for name, parameter in model.named_parameters()
-            for key, value in optimizer.state.get(parameter, {}).items()
-        }
-    )
-    random = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        random["cuda"] = torch.cuda.get_rng_state(device)
-    weights = host_copy(model.state_dict())
-    copied = host_copy(ema)
-    return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random, copied, vocabulary, shard)
 
 
 def restore(
@@ -230,25 +190,19 @@ def restore(
     Raises InputError if it does not fit.
     """
     load_weights(model, checkpoint.weights, path)
-    _restore_optimizer(checkpoint.optimizer, path, model, optimizer)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    for name, value in checkpoint.optimizer.items():
+        owner, _, key = name.rpartition("/")
+        if owner not in order:
+            raise InputError(f"{path}: optimiser state for unknown weight {owner}; it belongs to another model")
+        moments.setdefault(order.index(owner), {})[key] = value
+    # Torch's own function moves each moment to the right device.
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
     try:
         torch.set_rng_state(checkpoint.random["cpu"])
         if device.type == "cuda" and "cuda" in checkpoint.random:
             torch.cuda.set_rng_state(checkpoint.random["cuda"], device)
     except (KeyError, RuntimeError, TypeError) as error:
         raise InputError(f"{path}: its random state does not fit ({error}); restore it from a copy") from None
-
-
-def _restore_optimizer(
-    moments: Mapping[str, torch.Tensor], path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
-) -> None:
-    """Load the moments by torch's own load_state_dict, which moves each to the right device."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
-    state: dict[int, dict[str, torch.Tensor]] = {}
-    for name, value in moments.items():
-        owner, _, key = name.rpartition("/")
-        if owner not in order:
-            raise InputError(f"{path}: optimiser state for unknown weight {owner}; it belongs to another model")
-        state.setdefault(order.index(owner), {})[key] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

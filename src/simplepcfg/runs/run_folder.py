@@ -73,8 +73,7 @@ class RunFolder:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that a run can have."""
-        settled = (self.config, self.vocabulary, self.spelling, self.labels, self.facts, self.model, self.normaliser)
-        return (*settled, self.checkpoint, self.metrics, self.timings, self.skipped, self.teacher)
+        return tuple(path for name, path in vars(self).items() if name != "path")
 
     @property
     def resume_command(self) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 import torch
 
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.runs.checkpoint import TrainingState, capture
+from simplepcfg.runs.checkpoint import Checkpoint, TrainingState
 from simplepcfg.runs.checkpoint_shards import ShardPlace
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.metrics import JsonLines
 from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import host_copy
 from simplepcfg.training.background_writer import BackgroundWriter
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import Interrupted
@@ -73,16 +74,7 @@ class CheckpointSaver(BackgroundWriter):
         state.seconds = self.elapsed_seconds(state)
         state.saves += self._shard is not None
         self._clock = self._last_save = time.monotonic()
-        checkpoint = capture(
-            state,
-            self._model,
-            best_weights,
-            self._step.optimizer,
-            self._step.device,
-            self._ema.state(),
-            self._vocabulary.checksum,
-            self._shard,
-        )
+        checkpoint = self._take_checkpoint(state, best_weights)
 
         def write_files() -> None:
             seconds = 60 * self._settings.timeout_minutes
@@ -91,6 +83,28 @@ class CheckpointSaver(BackgroundWriter):
                 checkpoint.save_best(self._folder.model, self.renaming(), model_weights)
 
         self.write(write_files)
+
+    def _take_checkpoint(self, state: TrainingState, best_weights: dict[str, torch.Tensor]) -> Checkpoint:
+        """Return a checkpoint with copies, on the CPU, of everything that training changes."""
+        device, held = self._step.device, self._step.optimizer.state
+        moments = {
+            f"{name}/{key}": value
+            for name, parameter in self._model.named_parameters()
+            for key, value in held.get(parameter, {}).items()
+        }
+        random = {"cpu": torch.get_rng_state()}
+        if device.type == "cuda":
+            random["cuda"] = torch.cuda.get_rng_state(device)
+        return Checkpoint(
+            state.model_copy(deep=True),
+            host_copy(self._model.state_dict()),
+            best_weights,
+            host_copy(moments),
+            random,
+            host_copy(self._ema.state()),
+            self._vocabulary.checksum,
+            self._shard,
+        )
 
     def finish_after(self, error: BaseException, reporter: Reporter) -> None:
         """Finish the write in progress when training fails, or abandon it when training must stop at once."""

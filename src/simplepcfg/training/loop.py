@@ -130,7 +130,7 @@ class Trainer:
         if self.shard is not None:
             checkpoint = checkpoint.part(self.shard)
         restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
-        self.ema.load(checkpoint.ema, self.folder.checkpoint)
+        self.ema.load(checkpoint.average, self.folder.checkpoint)
         self.step.update.reset()
         self.step.counters.load(checkpoint.state)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
