@@ -7,7 +7,6 @@ configuration, where each run counts relative to the mean of its configuration. 
 has the better trees. Folders of `simplepcfg distil --test` add the agreement of trees (`teachers.json`).
 """
 
-import csv
 import json
 import math
 import statistics
@@ -16,6 +15,8 @@ from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
+
+from plans import read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,13 +33,12 @@ class Run(NamedTuple):
 def recorded_runs() -> list[Run]:
     """Return the single grammars of benchmarks/results/trees.csv and of all experiments that have both figures."""
     runs = []
-    for row in csv.DictReader((ROOT / "benchmarks/results/trees.csv").open()):
+    for row in read_rows(ROOT / "benchmarks/results/trees.csv"):
         if row["perplexity"] and row["seed"] and "student" not in row["system"]:
-            runs.append(
-                Run(row["trees"], row["system"], -math.log(float(row["perplexity"])), float(row["sentence_f1"]))
-            )
+            likelihood = -math.log(float(row["perplexity"]))
+            runs.append(Run(row["trees"], row["system"], likelihood, float(row["sentence_f1"])))
     for file in sorted((ROOT / "experiments").glob("*.csv")):
-        for row in csv.DictReader(file.open()):
+        for row in read_rows(file):
             if row["test_sentence_f1"] and row["valid_perplexity"]:
                 likelihood = -math.log(float(row["valid_perplexity"]))
                 runs.append(Run(file.stem, row["experiment"], likelihood, float(row["test_sentence_f1"])))

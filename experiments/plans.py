@@ -1,5 +1,6 @@
-"""Plans of experiments: what is tried, from which configuration, and what is expected of it."""
+"""Plans of experiments (what is tried, from which configuration, and what is expected of it) and their rows."""
 
+import csv
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,11 +34,11 @@ class Plan:
     experiments: list[Experiment]
 
     def named(self, name: str) -> Experiment:
-        """The one of this name."""
+        """Return the experiment of this name."""
         return next(experiment for experiment in self.experiments if experiment.name == name)
 
     def chosen(self, names: list[str]) -> list[Experiment]:
-        """Those of these names, in the plan's order."""
+        """Return the experiments of these names, in the plan's order."""
         known = {experiment.name for experiment in self.experiments}
         for name in names:
             if name not in known:
@@ -46,7 +47,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """A plan from its TOML file; names are unique."""
+    """Read a plan from its TOML file; raise InputError if it is no plan."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -64,3 +65,11 @@ def read_plan(path: Path) -> Plan:
         if experiment.after and experiment.after not in names[:place]:
             raise InputError(f"{path}: {experiment.name} comes after {experiment.after}, which is not before it")
     return plan
+
+
+def read_rows(table: Path) -> list[dict[str, str]]:
+    """Read the rows of a CSV file; one that does not exist, as of a plan that was not run yet, has none."""
+    if not table.exists():
+        return []
+    with table.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))

@@ -6,9 +6,9 @@ Both are of GUM's validation trees, from forest.csv and from benchmarks/results/
 says what kind of run it is, and resting the pointer on it which one.
 """
 
-import csv
 from pathlib import Path
 
+from plans import read_rows
 from simplepcfg.drawing import standalone
 from simplepcfg.drawing.plots import Frame, horizontal_axis, legend, scale_of, vertical_axis
 from simplepcfg.drawing.svg import element, picture, title
@@ -25,7 +25,7 @@ WIDTH, HEIGHT = 560.0, 300.0
 
 
 def main() -> None:
-    """Draw and write."""
+    """Draw and write the picture."""
     points = [*of_forest(), *of_trees()]
     across, up = scale_of([x for _, x, _, _ in points]), scale_of([y for _, _, y, _ in points])
     marks, tall = legend(KINDS, 60, 20, WIDTH)
@@ -48,9 +48,9 @@ def main() -> None:
 
 
 def of_forest() -> list[tuple[int, float, float, str]]:
-    """The runs of forest.csv that were evaluated on trees."""
+    """Return the points of the runs of forest.csv that were evaluated on trees: kind, perplexity, S-F1, name."""
     points = []
-    for row in rows(HERE / "forest.csv"):
+    for row in read_rows(HERE / "forest.csv"):
         if row["test_sentence_f1"] and row["test_perplexity"]:
             values = float(row["test_perplexity"]), float(row["test_sentence_f1"])
             points.append((kind_of(row["experiment"]), *values, f"{row['experiment']}, seed {row['seed']}"))
@@ -58,7 +58,7 @@ def of_forest() -> list[tuple[int, float, float, str]]:
 
 
 def of_trees() -> list[tuple[int, float, float, str]]:
-    """The runs of other measurements on the same trees, without ensembles, and without those of forest.csv."""
+    """Return the points of other measurements on the same trees, without ensembles and without those of forest.csv."""
     return [
         (
             kind_of(row["system"], row["nonterminals"]),
@@ -66,7 +66,7 @@ def of_trees() -> list[tuple[int, float, float, str]]:
             float(row["sentence_f1"]),
             row["system"],
         )
-        for row in rows(HERE.parent / "benchmarks" / "results" / "trees.csv")
+        for row in read_rows(HERE.parent / "benchmarks" / "results" / "trees.csv")
         if row["trees"] == "GUM validation"
         and row["perplexity"]
         and not row["system"].startswith("student")
@@ -75,18 +75,12 @@ def of_trees() -> list[tuple[int, float, float, str]]:
 
 
 def kind_of(name: str, nonterminals: str = "1024") -> int:
-    """The place in KINDS of what a run is called."""
+    """Return the place in KINDS of the kind of a run with this name."""
     if name.startswith(("paper", "released")):
         return 0
     if "no dedicated" in name or "rules alike" in name:
         return 3
     return 2 if nonterminals == "4096" or "4096" in name else 1
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    """All rows of a CSV file."""
-    with open(path, newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,11 @@
 With --check nothing is written, and the exit code is 1 if something would be.
 """
 
-import csv
 import re
 import sys
 from pathlib import Path
 
-from plans import read_plan
+from plans import read_plan, read_rows
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- tables: written by render.py -->", "<!-- end of tables -->"
@@ -38,14 +37,6 @@ def line(path: Path) -> str:
     highest = max((row["test_sentence_f1"] for row in rows if row["test_sentence_f1"]), key=float, default="")
     about = re.split("[;(]|, (?![A-Z][a-z])", read_plan(path).title.split(": ")[-1])[0].strip()
     return f"| `{path.stem}` | {about} | {len(rows)} | {lowest} | {highest} |"
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read what was recorded so far; a plan that was not run yet has no rows."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
 
 
 if __name__ == "__main__":

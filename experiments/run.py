@@ -11,7 +11,6 @@ says `final = true`. `python experiments/render.py` writes the table.
 """
 
 import argparse
-import csv
 import json
 import os
 import signal
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from plans import Experiment, Plan, read_plan
+from plans import Experiment, Plan, read_plan, read_rows
 from simplepcfg import load
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
@@ -111,7 +110,7 @@ class Training:
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
-    """Experiment by experiment, until the time is over."""
+    """Train and record experiment by experiment, until the time is over."""
     if not arguments.seconds >= 0:
         raise InputError(f"--seconds {arguments.seconds:g}: give a time of 0 or more")
     plan, until = read_plan(arguments.plan), time.monotonic() + arguments.seconds
@@ -196,27 +195,24 @@ def run_one(plan: Plan, job: Training, arguments: argparse.Namespace, until: flo
 
 
 def run_name(experiment: Experiment, seed: int) -> str:
-    """Of an experiment's folder."""
+    """Return the name of the folder of an experiment with one seed."""
     return experiment.name if len(experiment.seeds) == 1 else f"{experiment.name}-{seed}"
 
 
 def recorded(table: Path) -> set[tuple[str, str]]:
-    """Experiments and seeds that have a row, failures included."""
-    if not table.exists():
-        return set()
-    with table.open(newline="", encoding="utf-8") as stream:
-        return {(row["experiment"], row["seed"]) for row in csv.DictReader(stream)}
+    """Return the experiments and seeds that have a row, failures included."""
+    return {(row["experiment"], row["seed"]) for row in read_rows(table)}
 
 
 def first_lines(path: Path, count: int) -> list[str]:
-    """The first so many sentences of a text or of trees, or all if 0."""
+    """Return the first so many sentences of a text or of trees, or all if 0."""
     trees = sniff(path) == "trees"
     sentences = (tree.words for tree in read_trees(path)) if trees else read_sentences(path)
     return [" ".join(words) for words in islice(sentences, count or None)]
 
 
 def rounded(number: float | None) -> float | None:
-    """Two decimals; None stays None."""
+    """Return a number with two decimals; None stays None."""
     return None if number is None else round(number, 2)
 
 

@@ -19,7 +19,7 @@ Wikipedia and GUM twice, and `valid.txt` as for English, up to 40 words.
 import argparse
 import gzip
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from simplepcfg.data.languages import ENGLISH
@@ -104,7 +104,7 @@ def distinct(lines: list[str], unseen: list[str]) -> list[str]:
 def write(path: Path, lines: list[str]) -> None:
     """Write lines and say how many they are."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    print(f"{path.name}: {len(lines):,} sentences, {sum(map(length, lines)):,} words")
+    print(f"{path.name}: {len(lines):,} sentences, {sum(map(length, lines)):,} words", flush=True)
 
 
 def novels(folder: Path, language: str) -> tuple[list[str], list[str]]:
@@ -122,7 +122,9 @@ def novels(folder: Path, language: str) -> tuple[list[str], list[str]]:
             ]
         held_out = len(paragraphs) - int(HELD_OUT_SHARE * len(paragraphs))
         for part, chosen in (training, paragraphs[:held_out]), (validation, paragraphs[held_out:]):
-            part += prepared(preprocessing, (words for text in chosen for words in split_raw(text, language)))
+            part += (
+                " ".join(preprocessing.apply(words).tokens) for text in chosen for words in split_raw(text, language)
+            )
     return training, validation
 
 
@@ -144,12 +146,6 @@ def other_english(data: Path) -> tuple[list[Tagged], list[Tagged]]:
     training += [(tree.words, tree.tags) for start, end in GUM_CC_BY for tree in trees[start:end]]
     validation = wikipedia[::HELD_OUT_WIKIPEDIA]
     return training, validation + [(tree.words, tree.tags) for tree in read_trees(data / "gum" / "dev.trees")]
-
-
-def prepared(preprocessing: Preprocessing, sentences: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield sentences as lines of what a grammar sees of them."""
-    for words in sentences:
-        yield " ".join(preprocessing.apply(words).tokens)
 
 
 def length(line: str) -> int:

@@ -15,6 +15,8 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from grammar_text import length, write
+
 from simplepcfg.data.raw_text import split_raw
 from simplepcfg.data.readers import read_trees
 
@@ -49,12 +51,12 @@ def main() -> None:
     write(arguments.out / "valid.txt", flat(valid))
     write(arguments.out / "novels.txt", flat(paragraphs(held_out)))
     write(arguments.out / "large.txt", shuffled(draw, unseen, flat(other), flat(novels)))
-    wanted = MILLION - sum(line.count(" ") + 1 for line in flat(other) if line not in unseen)
+    wanted = MILLION - sum(length(line) for line in flat(other) if line not in unseen)
     write(arguments.out / "million.txt", shuffled(draw, unseen, flat(other), first_words(flat(novels), wanted)))
 
 
 def paragraphs(paths: Iterable[Path]) -> Iterator[list[str]]:
-    """The sentences of each paragraph, tokenised, of three to sixty tokens."""
+    """Yield the sentences of each paragraph, tokenised, of three to sixty tokens."""
     for path in paths:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
@@ -62,7 +64,7 @@ def paragraphs(paths: Iterable[Path]) -> Iterator[list[str]]:
 
 
 def wikipedia(data: Path) -> Iterator[str]:
-    """Sentences that are tokenised already, with the quotation marks of the other texts."""
+    """Yield the sentences of Wikipedia, which are tokenised already."""
     with gzip.open(data / "wiki" / "sentences.txt.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             words = line.split()
@@ -71,43 +73,36 @@ def wikipedia(data: Path) -> Iterator[str]:
 
 
 def gum(data: Path, part: str) -> Iterator[str]:
-    """The words of GUM's trees."""
+    """Yield the words of GUM's trees."""
     for tree in read_trees(data / "gum" / f"{part}.trees"):
         if is_kept(tree.words):
             yield " ".join(tree.words)
 
 
 def is_kept(words: Iterable[str]) -> bool:
-    """Whether a sentence is neither too short nor too long."""
+    """Return whether a sentence is neither too short nor too long."""
     return SHORTEST <= len(list(words)) <= LONGEST
 
 
 def flat(groups: Iterable[list[str]]) -> list[str]:
-    """All lines of all groups."""
+    """Return all lines of all groups."""
     return [line for group in groups for line in group]
 
 
 def first_words(lines: Iterable[str], wanted: int) -> Iterator[str]:
-    """Lines until there are as many words as wanted."""
+    """Yield lines until there are as many words as wanted."""
     for line in lines:
         if wanted <= 0:
             return
-        wanted -= line.count(" ") + 1
+        wanted -= length(line)
         yield line
 
 
 def shuffled(draw: random.Random, unseen: set[str], *parts: Iterable[str]) -> list[str]:
-    """All lines in random order, but for those that are held out."""
+    """Return all lines in random order, but for those that are held out."""
     lines = [line for part in parts for line in part if line not in unseen]
     draw.shuffle(lines)
     return lines
-
-
-def write(path: Path, lines: Iterable[str]) -> None:
-    """Write lines and say how many."""
-    lines = list(lines)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    print(f"{path.name}: {len(lines):,} sentences, {sum(line.count(' ') + 1 for line in lines):,} words", flush=True)
 
 
 if __name__ == "__main__":
