@@ -3,7 +3,7 @@
 from typing import Literal, get_args, get_origin
 
 from simplepcfg.models import KINDS
-from simplepcfg.runs.config.keys import REQUIRED, Key, all_keys
+from simplepcfg.runs.config.keys import Key, all_keys
 from simplepcfg.runs.config.schema import RunConfig
 
 # Keys that DataConfig inherits from Preprocessing, where they have no description.
@@ -100,7 +100,7 @@ def _meaning(key: Key) -> str:
 
 def _default(key: Key) -> str:
     """Return the default as TOML, with the other values that the key may have."""
-    value = "required" if key.default is REQUIRED else "none" if key.default is None else _toml(key.default)
+    value = "none" if key.default is None else _toml(key.default)
     return value + _choices(key) + _limits(key.limits)
 
 

@@ -98,9 +98,9 @@ def reproduce(
                 folder.append(_record(job, table, configs.get(job.key), report))
                 write_table()
     written = write_table()
-    for key, error in failures.items():
+    for key, failure in failures.items():
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        raise type(error)(f"{' '.join(map(str, filter(None, key)))}: {error}{more}; the same command tries again")
+        raise type(failure)(f"{' '.join(map(str, filter(None, key)))}: {failure}{more}; the same command tries again")
     return written
 
 

@@ -114,10 +114,6 @@ class Trainer:
         self._lengths = torch.from_numpy(corpus.train.lengths)
         self._states = getattr(config.model, "nonterminals", 0)
         self.curriculum = Curriculum(self._lengths, settings, config.seed)
-        self._batches_per_epoch = 1
-        self._tokens_this_epoch = self._tokens_after = 0
-        self._rate = 0.0
-        self._last_batch: Batch | None = None
         self._stop_requested = False  # whether any of several processes was asked to stop; all of them know
         self._throughput = Throughput()
         self._saver = CheckpointSaver(folder, settings, self.model, self.ema, self.step, corpus.vocabulary, self.shard)
@@ -173,34 +169,33 @@ class Trainer:
     def _train_epoch(self) -> None:
         state, settings = self.state, self.config.training
         batches = self.curriculum.batches(state.epoch)
-        self._batches_per_epoch = len(batches)
-        self._tokens_this_epoch = self.curriculum.tokens(state.epoch)
-        self._tokens_after = self.curriculum.tokens_after(state.epoch)
+        words, words_after = self.curriculum.tokens(state.epoch), self.curriculum.tokens_after(state.epoch)
         self.model.train()
         self._throughput.resume()
         for indices in batches[state.batch :]:
-            self._rate = learning_rate(settings, state, self._batches_per_epoch)
+            rate = learning_rate(settings, state, len(batches))
             places = self.group.share(self._lengths[indices], self._states)
-            self._last_batch = collate(self.corpus.train, [indices[place] for place in places])
+            batch = collate(self.corpus.train, [indices[place] for place in places])
             if isinstance(self.model, CompoundModel) and self.group.data_size > 1:
                 self.model.take_part(len(indices), places)
             self.dropout.draw(state.step)
             self._skipped.add(state.step, indices)
             self.step(
-                self._last_batch,
+                batch,
                 len(indices),
-                self._rate,
+                rate,
                 number=state.step,
                 branching_bias=branching_bias(settings, state.step),
-                punctuation=punctuation_prior(settings.punctuation_weight, self.corpus.train_breaks, self._last_batch),
-                teacher=teacher_signal(settings, self.teacher_marginals, state.step, self._last_batch),
+                punctuation=punctuation_prior(settings.punctuation_weight, self.corpus.train_breaks, batch),
+                teacher=teacher_signal(settings, self.teacher_marginals, state.step, batch),
                 stop=self.stop.requested is not None,
             )
             state.batch += 1
             state.step += 1
             self._throughput.add_words(int(self._lengths[indices].sum()))
             self._update_state()
-            self._report_step()
+            words_left = words * (1 - state.batch / len(batches)) + words_after
+            self._report_step(batch, rate, len(batches), words_left)
             if self._saver.is_due(state.step, self.group.maximum):
                 self.save()
                 self._throughput.resume()
@@ -322,29 +317,31 @@ class Trainer:
             whole[name] = self.group.shards.gather(own, parts, 0).to("cpu").contiguous()
         return whole
 
-    def _report_step(self) -> None:
+    def _report_step(self, batch: Batch, rate: float, batches: int, words_left: float) -> None:
+        """Report the step of a batch, where one of so many batches in its epoch has just been done."""
         logged = self.state.step % self.config.training.log_every == 0
         if self.group.is_leader:
             with self.group.holding_errors():
                 self._saver.check()
-                self._record_step(logged)
+                self._record_step(batch, rate, batches, words_left, logged)
         if logged:
             self.state.since_log = StepSums()
             self.step.counters.reset_since_log()
 
-    def _record_step(self, logged: bool) -> None:
-        state, settings, rate = self.state, self.config.training, self._throughput.words_per_second
-        left = self._tokens_this_epoch * (1 - state.batch / self._batches_per_epoch) + self._tokens_after
-        report = StepReport.of(state, settings, self._batches_per_epoch, rate, left, self._rate, logged)
+    def _record_step(self, batch: Batch, rate: float, batches: int, words_left: float, logged: bool) -> None:
+        state, settings, words_per_second = self.state, self.config.training, self._throughput.words_per_second
+        report = StepReport.of(state, settings, batches, words_per_second, words_left, rate, logged)
         if logged:
-            record = step_record(state, self._rate)
-            if settings.check_identity and self._last_batch is not None and len(self._last_batch):
-                batch = self._last_batch.to(self.device)
-                record["rule_count_ratio"] = rule_count_ratio(self.model, batch.words, batch.lengths)
+            record = step_record(state, rate)
+            if settings.check_identity and len(batch):
+                moved = batch.to(self.device)
+                record["rule_count_ratio"] = rule_count_ratio(self.model, moved.words, moved.lengths)
                 report = replace(report, rule_count_ratio=record["rule_count_ratio"])
             self._metrics.write(record)
             seconds = self._saver.elapsed_seconds(state)
-            self._timings.write({"step": state.step, "seconds": seconds, "words_per_second": round(rate, 1)})
+            self._timings.write(
+                {"step": state.step, "seconds": seconds, "words_per_second": round(words_per_second, 1)}
+            )
         self.reporter.step(report)
         if self.shard is not None:  # here the leader is alone, and cannot ask the grammar
             return

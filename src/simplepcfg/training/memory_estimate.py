@@ -80,7 +80,7 @@ def estimate(
             own = sum(built.get_parameter(name).numel() for name in row_groups(built))
             weights -= own - own // shards
             # Features of the children of all processes, and their gradient.
-            gathered = 2 * 2 * sum(own for own in built.symbol_groups) * model.embedding  # type: ignore
+            gathered = 2 * 2 * sum(built.symbol_groups) * model.embedding  # type: ignore
     sizes = model.sizes(batch).divided(shards)
     on_gpu = device == "cuda"
     item = HALF if on_gpu and precision == "bf16" and not sizes.full_precision else FLOAT

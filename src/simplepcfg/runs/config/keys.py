@@ -11,8 +11,6 @@ from pydantic import BaseModel
 from simplepcfg.models import KINDS
 from simplepcfg.runs.config.schema import RunConfig
 
-REQUIRED = object()
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
@@ -20,7 +18,7 @@ class Key:
 
     name: str  # dotted, as in training.epochs
     annotation: object
-    default: object  # REQUIRED where there is none
+    default: object
     description: str
     limits: tuple[object, ...]
     owner: type
@@ -72,14 +70,9 @@ def _keys_of(table: type, prefix: str) -> Iterator[Key]:
     """Yield the keys of one table: a pydantic model or, for models, a plain dataclass."""
     if issubclass(table, BaseModel):
         for name, field in table.model_fields.items():
-            default = REQUIRED if field.is_required() else field.get_default(call_default_factory=True)
-            limits = tuple(field.metadata)
+            default, limits = field.get_default(call_default_factory=True), tuple(field.metadata)
             yield Key(prefix + name, field.annotation, default, field.description or "", limits, table)
         return
     hints = get_type_hints(table, include_extras=True)
     for item in dataclasses.fields(cast(Any, table)):
-        default = REQUIRED if item.default is dataclasses.MISSING else item.default
-        if item.default_factory is not dataclasses.MISSING:
-            default = item.default_factory()
-        description = item.metadata.get("description", "")
-        yield Key(prefix + item.name, hints[item.name], default, description, (), table)
+        yield Key(prefix + item.name, hints[item.name], item.default, item.metadata.get("description", ""), (), table)
