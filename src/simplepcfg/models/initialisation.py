@@ -94,9 +94,7 @@ def initialise_dedicated_preterminals(
         sampled = torch.cat([children[others[others < count]], rotate(cosine, others_tags)])
         logits = (features @ below(sampled).T).masked_fill(dedicated, -torch.inf)
         rest = torch.logsumexp(logits, 1) + torch.tensor(total / len(others)).log()
-        own_logits = (features[owners[own]] * below(rotate(cosine, own))).sum(
-            1
-        )  # logit of each preterminal for its owner
+        own_logits = (features[owners[own]] * below(rotate(cosine, own))).sum(1)  # of each preterminal for its owner
         mine = torch.zeros_like(rest).index_add_(0, owners[own], (own_logits - rest[owners[own]]).exp())
         return float((mine / (1 + mine)).mean())
 

@@ -4,15 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.neural_hmm import HiddenMarkovConfig, NeuralHMM
 from simplepcfg.models.settings import ModelSizes, setting
+from simplepcfg.models.shared_layers import with_bias_column
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
-
-ALIGNMENT = 8  # numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,16 +60,11 @@ class LowRankHMM(NeuralHMM):
         start, source, target, emissions = self._parts(precision)
         rows = self.active_dropout().kernel_rows
         features = (self.features if rows is None else self.features.index_select(0, rows)).to(target.dtype)
-        # The log-weight of each feature is one more column of the logits. Their mean cancels in the softmax, and
-        # subtracting it makes rounding errors smaller. Columns of zeros keep rows aligned for tensor cores.
+        # The log-weight of each feature is added to its logits. Their mean cancels in the softmax, and subtracting it
+        # makes rounding errors smaller.
         weight = log_normaliser(features, target, precision=precision)
         weight = (weight - weight.mean()).to(target.dtype)
-        into = row_softmax(
-            F.pad(F.pad(source, (0, 1), value=1.0), (0, ALIGNMENT - 1)),
-            F.pad(torch.cat([features, weight[:, None]], 1), (0, ALIGNMENT - 1)),
-            precision=precision,
-            least=LEAST_FACTOR,
-        )
+        into = row_softmax(*with_bias_column(source, features, weight), precision=precision, least=LEAST_FACTOR)
         out_of = row_softmax(features, target, precision=precision, least=LEAST_FACTOR)
         if start is None:
             start = self._released_start(features, weight, out_of, target)

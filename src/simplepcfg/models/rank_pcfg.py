@@ -69,30 +69,22 @@ class RankPCFG(DropoutModel):
         self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
         if config.released:
-            self._build_released(vocabulary_size)
-        else:
-            self._build_residual()
-
-    def _build_released(self, vocabulary_size: int) -> None:
-        size = self.config.embedding
-        self.word_bias = make_word_bias(vocabulary_size, size)  # d
-        self.parent, self.left_child, self.right_child = (
-            nn.Sequential(nn.Linear(size, size), nn.ReLU()) for _ in range(3)
-        )  # f1, f2, f3
-        self.root = ResidualNetwork(size, size)  # f4
-        self.root_scores = nn.Linear(size, self.config.nonterminals)  # u_A and c_A
-        self.emission = ResidualNetwork(size, size)  # f5
-        initialise(self, "xavier_normal_matrices")
-
-    def _build_residual(self) -> None:
-        size, rms_norm, deviation = self.config.embedding, self.config.rms_norm, self.config.init_logit_std
+            self.word_bias = make_word_bias(vocabulary_size, size)  # d
+            self.parent, self.left_child, self.right_child = (
+                nn.Sequential(nn.Linear(size, size), nn.ReLU()) for _ in range(3)
+            )  # f1, f2, f3
+            self.root = ResidualNetwork(size, size)  # f4
+            self.root_scores = nn.Linear(size, config.nonterminals)  # u_A and c_A
+            self.emission = ResidualNetwork(size, size)  # f5
+            initialise(self, "xavier_normal_matrices")
+            return
         self.parent, self.left_child, self.right_child, self.root, self.emission = (
-            ResidualNetwork(size, size, rms_norm=rms_norm) for _ in range(5)
+            ResidualNetwork(size, size, rms_norm=config.rms_norm) for _ in range(5)
         )
         initialise(self)
-        if deviation:
+        if config.init_logit_std:
             outputs = [self.ranks_below, self.ranks_above, self.start, self.word_embeddings]
-            set_initial_logit_std(self, deviation, inputs=[self.symbols], outputs=outputs)
+            set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:

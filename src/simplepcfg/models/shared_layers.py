@@ -64,14 +64,21 @@ def make_emissions(
     [V − 1, D] and `bias` [V − 1]; `log_normaliser` is that of the result where it is known, [P].
     """
     if bias is not None:
-        # The bias is one more column, with a feature of 1; columns of zeros keep rows aligned for tensor cores.
-        features = F.pad(F.pad(features, (0, 1), value=1.0), (0, ALIGNMENT - 1))
-        words = F.pad(torch.cat((words, bias[:, None]), 1), (0, ALIGNMENT - 1))
+        features, words = with_bias_column(features, words, bias)
     if training:
         return BatchEmissions(features, words, precision)
     if log_normaliser is not None:
         return FactoredEmissions(features, words, log_normaliser.to(features))
     return FactoredEmissions.normalised(features, words)
+
+
+def with_bias_column(features: Tensor, rows: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return features [..., D] and rows [V, D] with more columns, by which their products have the bias [V] of the row.
+
+    Beside the column of the bias, columns of zeros keep rows aligned for tensor cores.
+    """
+    features = F.pad(F.pad(features, (0, 1), value=1.0), (0, ALIGNMENT - 1))
+    return features, F.pad(torch.cat((rows, bias[:, None]), 1), (0, ALIGNMENT - 1))
 
 
 def make_word_bias(vocabulary_size: int, size: int) -> nn.Parameter:

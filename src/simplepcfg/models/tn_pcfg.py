@@ -67,17 +67,11 @@ class TensorPCFG(ExactModel):
         if config.init_logit_std:
             initialise(self)
             self._set_initial_logit_std()
-        else:
-            self._initialise_as_released()
+        else:  # as released: word embeddings are a linear layer with PyTorch's default weights
+            for table in (self.symbols, self.tags, self.start):
+                nn.init.normal_(table)
+            nn.init.uniform_(self.word_embeddings, -(size**-0.5), size**-0.5)
         self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
-
-    @torch.no_grad()
-    def _initialise_as_released(self) -> None:
-        """Draw standard normal embeddings; word embeddings are a linear layer with PyTorch's default weights."""
-        for table in (self.symbols, self.tags, self.start):
-            table.normal_()
-        bound = self.config.embedding**-0.5
-        self.word_embeddings.uniform_(-bound, bound)
 
     @torch.no_grad()
     def _set_initial_logit_std(self) -> None:
