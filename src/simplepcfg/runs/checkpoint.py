@@ -8,14 +8,13 @@ from pathlib import Path
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from torch import nn
 
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record
 from simplepcfg.ops.shards import own_part
 from simplepcfg.runs.checkpoint_shards import ShardPlace, read_shards, remove_old_shards
 from simplepcfg.runs.config.schema import TrainingConfig
-from simplepcfg.runs.tensor_files import load_weights, read_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import read_tensor_file, write_tensor_file
 
 
 class StepSums(BaseModel):
@@ -176,33 +175,3 @@ class Checkpoint:
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             raise InputError(f"{path}: the record's {place} does not fit; it was written by another version") from None
-
-
-def restore(
-    checkpoint: Checkpoint,
-    path: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    device: torch.device,
-) -> None:
-    """Load a checkpoint, read from `path`, into a model, an optimiser and torch's random state.
-
-    Raises InputError if it does not fit.
-    """
-    load_weights(model, checkpoint.weights, path)
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
-    moments: dict[int, dict[str, torch.Tensor]] = {}
-    for name, value in checkpoint.optimizer.items():
-        owner, _, key = name.rpartition("/")
-        if owner not in order:
-            raise InputError(f"{path}: optimiser state for unknown weight {owner}; it belongs to another model")
-        moments.setdefault(order.index(owner), {})[key] = value
-    # Torch's own function moves each moment to the right device.
-    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-    try:
-        torch.set_rng_state(checkpoint.random["cpu"])
-        if device.type == "cuda" and "cuda" in checkpoint.random:
-            torch.cuda.set_rng_state(checkpoint.random["cuda"], device)
-    except (KeyError, RuntimeError, TypeError) as error:
-        raise InputError(f"{path}: its random state does not fit ({error}); restore it from a copy") from None

@@ -1,4 +1,4 @@
-"""Checkpoints of a run in progress: when one is due, and writing it while training goes on."""
+"""Checkpoints of a run in progress: when one is due, writing it while training goes on, and going on from one."""
 
 import time
 from collections.abc import Callable
@@ -6,12 +6,13 @@ from collections.abc import Callable
 import torch
 
 from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
 from simplepcfg.runs.checkpoint import Checkpoint, TrainingState
 from simplepcfg.runs.checkpoint_shards import ShardPlace
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.metrics import JsonLines
 from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.runs.tensor_files import host_copy
+from simplepcfg.runs.tensor_files import host_copy, load_weights
 from simplepcfg.training.background_writer import BackgroundWriter
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import Interrupted
@@ -105,6 +106,33 @@ class CheckpointSaver(BackgroundWriter):
             self._vocabulary.checksum,
             self._shard,
         )
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Load a checkpoint into the model, its average, the optimiser, the counters and torch's random state.
+
+        Raises InputError if it does not fit.
+        """
+        path, device, optimizer = self._folder.checkpoint, self._step.device, self._step.optimizer
+        load_weights(self._model, checkpoint.weights, path)
+        names = {parameter: name for name, parameter in self._model.named_parameters()}
+        order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for name, value in checkpoint.optimizer.items():
+            owner, _, key = name.rpartition("/")
+            if owner not in order:
+                raise InputError(f"{path}: optimiser state for unknown weight {owner}; it belongs to another model")
+            moments.setdefault(order.index(owner), {})[key] = value
+        # Torch's own function moves each moment to the right device.
+        optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+        try:
+            torch.set_rng_state(checkpoint.random["cpu"])
+            if device.type == "cuda" and "cuda" in checkpoint.random:
+                torch.cuda.set_rng_state(checkpoint.random["cuda"], device)
+        except (KeyError, RuntimeError, TypeError) as error:
+            raise InputError(f"{path}: its random state does not fit ({error}); restore it from a copy") from None
+        self._ema.load(checkpoint.average, path)
+        self._step.update.reset()
+        self._step.counters.load(checkpoint.state)
 
     def finish_after(self, error: BaseException, reporter: Reporter) -> None:
         """Finish the write in progress when training fails, or abandon it when training must stop at once."""

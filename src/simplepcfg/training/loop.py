@@ -19,7 +19,7 @@ from simplepcfg.models.compound import CompoundModel
 from simplepcfg.models.sharding import shard_model
 from simplepcfg.ops.capture import side_stream
 from simplepcfg.ops.inside import without_graphs
-from simplepcfg.runs.checkpoint import Best, Checkpoint, StepSums, TrainingState, restore
+from simplepcfg.runs.checkpoint import Best, Checkpoint, StepSums, TrainingState
 from simplepcfg.runs.checkpoint_shards import ShardPlace
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus
@@ -125,10 +125,7 @@ class Trainer:
         """Restore a whole checkpoint; nothing in the folder changes yet."""
         if self.shard is not None:
             checkpoint = checkpoint.part(self.shard)
-        restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
-        self.ema.load(checkpoint.average, self.folder.checkpoint)
-        self.step.update.reset()
-        self.step.counters.load(checkpoint.state)
+        self._saver.restore(checkpoint)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
         self._skipped.known = self.state.skipped_steps
 
