@@ -37,12 +37,12 @@ def table(within: float, other: float, across: float) -> torch.Tensor:
 def test_two_minds(within: float, other: float, across: float, two_minds: bool) -> None:
     names = ["best", "best", "worse", "worse"]
     values = table(within, other, across)
-    assert teacher_choice._of_two_minds("worse", "best", names, values, range(4)) == two_minds
+    assert teacher_choice._disagree("worse", "best", names, values, range(4)) == two_minds
 
 
 def test_single_members_are_kept() -> None:
     values = torch.tensor([[1.0, 0.1], [0.1, 1.0]])
-    assert not teacher_choice._of_two_minds("a", "b", ["a", "b"], values, range(2))
+    assert not teacher_choice._disagree("a", "b", ["a", "b"], values, range(2))
 
 
 def test_failed_members_are_left_out() -> None:

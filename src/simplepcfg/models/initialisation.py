@@ -95,8 +95,8 @@ def initialise_dedicated_preterminals(
         logits = (features @ below(sampled).T).masked_fill(dedicated, -torch.inf)
         rest = torch.logsumexp(logits, 1) + torch.tensor(total / len(others)).log()
         own_logits = (features[owners[own]] * below(rotate(cosine, own))).sum(1)  # of each preterminal for its owner
-        mine = torch.zeros_like(rest).index_add_(0, owners[own], (own_logits - rest[owners[own]]).exp())
-        return float((mine / (1 + mine)).mean())
+        odds = torch.zeros_like(rest).index_add_(0, owners[own], (own_logits - rest[owners[own]]).exp())
+        return float((odds / (1 + odds)).mean())
 
     low, high = 0.0, 1.0
     for _ in range(BISECTIONS):

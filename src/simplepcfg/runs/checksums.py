@@ -12,7 +12,7 @@ from pathlib import Path
 
 from simplepcfg.errors import InputError
 
-_SEAL = re.compile(r"# crc32 of the lines below: ([0-9a-f]{8})")
+_CHECKSUM_LINE = re.compile(r"# crc32 of the lines below: ([0-9a-f]{8})")
 
 
 class DamagedFileError(InputError):
@@ -38,10 +38,10 @@ def verify_checksum_line(path: Path, what_to_do: str) -> None:
     except (OSError, UnicodeDecodeError):
         return  # The function that parses the file reports the error.
     first, _, rest = text.partition("\n")
-    seal = _SEAL.fullmatch(first)
-    if seal is not None and int(seal[1], 16) != zlib.crc32(rest.encode()):
+    checksum = _CHECKSUM_LINE.fullmatch(first)
+    if checksum is not None and int(checksum[1], 16) != zlib.crc32(rest.encode()):
         raise DamagedFileError(path, "it is not what was written, by its checksum", what_to_do)
-    if seal is None and ("=" not in text or (first.startswith("#") and ("crc" in first or "lines below" in first))):
+    if checksum is None and ("=" not in text or (first.startswith("#") and ("crc" in first or "lines below" in first))):
         raise DamagedFileError(path, "its first line, the checksum, is not whole", what_to_do)
 
 

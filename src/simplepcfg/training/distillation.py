@@ -95,10 +95,11 @@ def distil(
     folder = DistillationFolder(Path(directory))
     if not configs:
         raise InputError("no configuration; name at least one")
-    first, own = next(iter(configs.items()))
-    pupil = own if student is None else student
-    for name, config in {**configs, "the student": pupil}.items():  # what the student's training would refuse later
-        check_teacher(name, config, first, own)
+    first, default = next(iter(configs.items()))
+    student_base = default if student is None else student
+    # What the student's training would refuse later.
+    for name, config in {**configs, "the student": student_base}.items():
+        check_teacher(name, config, first, default)
     counts = {name: (seeds_of or {}).get(name, seeds) for name in configs}
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, counts[name])
@@ -114,11 +115,11 @@ def distil(
         groups = {name: folder.members(name, number) for name in chosen}
         _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
         members = {name: folder.finished(name, number) for name in chosen}
-        return choose_teachers(members, keep, pupil, folder.generation(number), device=device, note=note)
+        return choose_teachers(members, keep, student_base, folder.generation(number), device=device, note=note)
 
     if run.config.exists():  # One that was begun with another configuration or other members is refused.
         untrained = [folder.members(name).path for name in configs if not folder.finished(name)]
-        resumed_config(taught(pupil, [*folder.teachers(), *untrained]), run)
+        resumed_config(taught(student_base, [*folder.teachers(), *untrained]), run)
     try:
         choice = train_generation(1, None)
         for number in range(2, generations + 1):
@@ -130,7 +131,7 @@ def distil(
             if choice.agreement < before.agreement + LEAST_GAIN:
                 choice = max(before, choice, key=lambda item: item.agreement)
                 break
-        config = taught(pupil, choice.teachers)
+        config = taught(student_base, choice.teachers)
         note("student of " + ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher))
         resume, reporter = run.config.exists(), make_reporter(run.path, config)
         return train(config, run.path, resume=resume, device=device, reporter=reporter)

@@ -106,10 +106,10 @@ def set_neighbour_embeddings(model: Any, sentences: Sequence[Sequence[int]], sha
     table, width = model.word_embeddings, model.config.embedding
     own = table[:, :width].cpu()  # A further column may hold a bias.
     vectors = neighbour_vectors(sentences, len(own) + 1, width, torch.Generator().manual_seed(seed)).to(own.dtype)
-    size = own.norm(dim=1, keepdim=True)
-    turned = nn.functional.normalize(share * vectors + (1 - share**2) ** 0.5 * own / size)
-    known = vectors.any(1, keepdim=True)
-    table[:, :width] = torch.where(known, turned * size, own).to(table.device)
+    norms = own.norm(dim=1, keepdim=True)
+    rotated = nn.functional.normalize(share * vectors + (1 - share**2) ** 0.5 * own / norms)
+    has_neighbours = vectors.any(1, keepdim=True)
+    table[:, :width] = torch.where(has_neighbours, rotated * norms, own).to(table.device)
 
 
 def neighbour_vectors(
@@ -164,11 +164,11 @@ def largest_singular_vectors(matrix: Tensor, count: int, generator: torch.Genera
     """Return the left singular vectors [rows, count] and values [count] of a sparse matrix, by a random sketch."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse", UserWarning)  # Torch warns that CSR tensors are beta.
-        turned, matrix = matrix.T.to_sparse_csr(), matrix.to_sparse_csr()
+        transposed, matrix = matrix.T.to_sparse_csr(), matrix.to_sparse_csr()
     basis = torch.linalg.qr(matrix @ torch.randn(matrix.shape[1], count, generator=generator)).Q
     for _ in range(ITERATIONS):
-        basis = torch.linalg.qr(matrix @ (turned @ basis)).Q
+        basis = torch.linalg.qr(matrix @ (transposed @ basis)).Q
     # Only the left singular vectors of the small matrix basisᵀ · matrix are needed, so its Gram matrix is enough.
-    small = (turned @ basis).double()
+    small = (transposed @ basis).double()
     squares, vectors = torch.linalg.eigh(small.T @ small)
     return basis @ vectors.float(), squares.clamp_(min=0).sqrt().float()

@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class MemoryNeeds:
     """Estimated memory of training, whether steps can be captured as CUDA graphs as well, and a line for the user."""
 
     size: int  # bytes
@@ -113,7 +113,7 @@ def estimate(
 
 def require_memory(
     config: RunConfig, corpus: Corpus, device: torch.device, mesh: tuple[int, int] = (1, 1), here: int = 1
-) -> Needs:
+) -> MemoryNeeds:
     """Return the memory that training on this text needs; raise ResourceError if less is free now.
 
     Of the processes of `mesh`, data × grammar, `here` share this machine's memory, if they train on its CPU.
@@ -152,7 +152,7 @@ def require_memory(
     note = f"memory: about {in_gib(needed)}{beside} ({shares}{also})"
     if asked and not capture:
         note += "; too little to capture steps, so they are launched one by one"
-    return Needs(needed, capture, note)
+    return MemoryNeeds(needed, capture, note)
 
 
 def _charts(model: ModelConfig, corpus: Corpus, device: torch.device) -> int:

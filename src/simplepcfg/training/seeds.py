@@ -17,7 +17,7 @@ from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.opening import with_absolute_paths
 from simplepcfg.training.reporting.event_logs import with_logs
 from simplepcfg.training.reporting.progress import PlainReporter, Reporter
-from simplepcfg.training.side_by_side import Ended, run_side_by_side
+from simplepcfg.training.side_by_side import Outcome, run_side_by_side
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, train
 
@@ -148,11 +148,11 @@ def train_seeds(
     tasks = {f"seed-{seed}": (plan, seed) for seed in folder.seeds()}
     stopped = f"stopped, all saved; go on with: {folder.resume_command}"
     if jobs == 1:
-        ended = _one_by_one(tasks, make_reporter, note, stopped)
+        outcomes = _one_by_one(tasks, make_reporter, note, stopped)
     else:
-        ended = run_side_by_side(_in_a_process, tasks, jobs, note, stopped)
+        outcomes = run_side_by_side(_in_a_process, tasks, jobs, note, stopped)
     new = [] if config is None else [folder]
-    return _results(ended, new, f"the others are kept, go on with: {folder.resume_command}")
+    return _results(outcomes, new, f"the others are kept, go on with: {folder.resume_command}")
 
 
 def train_groups(
@@ -169,65 +169,65 @@ def train_groups(
     """
     plans = {name: _Plan(folder, folder.read_config(), (), device) for name, folder in groups.items()}
     tasks = {f"{name} seed-{seed}": (plan, seed) for name, plan in plans.items() for seed in plan.folder.seeds()}
-    ended = run_side_by_side(_in_a_process, tasks, jobs, note, "stopped, all saved")
-    _results(ended, groups.values(), "the others are kept, begin again")
+    outcomes = run_side_by_side(_in_a_process, tasks, jobs, note, "stopped, all saved")
+    _results(outcomes, groups.values(), "the others are kept, begin again")
 
 
-def _results(ended: Mapping[str, Ended], new: Iterable[SeedsFolder], advice: str) -> dict[str, TrainingResult]:
+def _results(outcomes: Mapping[str, Outcome], new: Iterable[SeedsFolder], advice: str) -> dict[str, TrainingResult]:
     """Return the results of all runs; where one failed, withdraw `new` folders without a run, and raise SeedsFailed."""
-    failed = {name: item for name, item in ended.items() if item.error is not None}
+    failed = {name: item for name, item in outcomes.items() if item.error is not None}
     if failed:
         for folder in new:
             folder.withdraw()
         first = next(iter(failed.values()))
-        message = f"{len(failed)} of {len(ended)} runs failed ({', '.join(failed)}): {first.error}; {advice}"
+        message = f"{len(failed)} of {len(outcomes)} runs failed ({', '.join(failed)}): {first.error}; {advice}"
         raise SeedsFailed(message, first.exit_code or 1)
-    return {name: item.result for name, item in ended.items() if item.result is not None}
+    return {name: item.result for name, item in outcomes.items() if item.result is not None}
 
 
 def _one_by_one(
     tasks: Mapping[str, tuple[_Plan, int]], make_reporter: MakeReporter, note: Callable[[str], None], stopped: str
-) -> dict[str, Ended]:
-    ended = {}
+) -> dict[str, Outcome]:
+    outcomes = {}
     for number, (name, (plan, seed)) in enumerate(tasks.items(), start=1):
         note(f"{name}, run {number} of {len(tasks)}")
         folder = plan.folder.folder(seed)
         try:
-            ended[name] = Ended(plan.train(seed, make_reporter(folder, plan.config(seed))))
+            outcomes[name] = Outcome(plan.train(seed, make_reporter(folder, plan.config(seed))))
         except Interrupted as error:
             raise Interrupted(stopped, error.signal_number) from None
         except Exception as error:  # whatever it is, the other runs do not depend on it
-            ended[name] = explained(error)
-            note(f"{name} failed: {ended[name].traceback or ended[name].error}")
+            outcomes[name] = failure_of(error)
+            note(f"{name} failed: {outcomes[name].traceback or outcomes[name].error}")
             if number == 1 and isinstance(error, InputError) and not RunFolder(folder).holds_a_run():
                 plan.folder.withdraw()  # a mistake that all runs would share
                 raise
-    return ended
+    return outcomes
 
 
-def _in_a_process(tell: Callable[[str], None], task: tuple[_Plan, int]) -> Ended:
+def _in_a_process(tell: Callable[[str], None], task: tuple[_Plan, int]) -> Outcome:
     plan, seed = task
 
-    class Told(PlainReporter):
+    class TellingReporter(PlainReporter):
         def note(self, text: str) -> None:
             """Send a line to the process that started this one."""
             tell(text)
 
     try:
         settings = plan.config(seed).model_dump()
-        return Ended(plan.train(seed, with_logs(Told(), plan.logs, plan.folder.folder(seed), settings)))
+        return Outcome(plan.train(seed, with_logs(TellingReporter(), plan.logs, plan.folder.folder(seed), settings)))
     except Interrupted as error:
-        return Ended(error=str(error), exit_code=error.exit_code)  # counts where the others were not stopped, too
+        return Outcome(error=str(error), exit_code=error.exit_code)  # counts where the others were not stopped, too
     except Exception as error:
-        return explained(error)
+        return failure_of(error)
 
 
-def explained(error: Exception) -> Ended:
+def failure_of(error: Exception) -> Outcome:
     """Return an error as the line and the exit code that the command line would give it; of a defect all of it."""
     if isinstance(error, SimplePCFGError):
-        return Ended(error=str(error), exit_code=error.exit_code)
+        return Outcome(error=str(error), exit_code=error.exit_code)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
-        return Ended(error=f"{place}{error.strerror or error}", exit_code=2)
+        return Outcome(error=f"{place}{error.strerror or error}", exit_code=2)
     trace = "".join(traceback.format_exception(error)).rstrip()
-    return Ended(error=f"{type(error).__name__}: {error}", exit_code=1, traceback=trace)
+    return Outcome(error=f"{type(error).__name__}: {error}", exit_code=1, traceback=trace)

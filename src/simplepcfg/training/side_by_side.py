@@ -19,12 +19,12 @@ from simplepcfg.training.start import TrainingResult
 SECONDS_A_LOOK = 0.2
 
 T = TypeVar("T")
-Task = Callable[[Callable[[str], None], T], "Ended"]
+Task = Callable[[Callable[[str], None], T], "Outcome"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of a run: its result, or an error in a line and the exit code that fits it."""
+class Outcome:
+    """How a run ended: its result, or an error in one line and the exit code that fits it."""
 
     result: TrainingResult | None = None
     error: str | None = None
@@ -34,18 +34,18 @@ class Ended:
 
 def run_side_by_side(
     function: Task[T], tasks: Mapping[str, T], jobs: int, note: Callable[[str], None], stopped: str
-) -> dict[str, Ended]:
+) -> dict[str, Outcome]:
     """Call `function(tell, task)` for each named task, `jobs` at a time, each in a new process.
 
-    What a task tells is noted under its name. Returns how each task ended, in the order of `tasks`. A process that dies
-    is an error of its task alone. SIGINT and SIGTERM are passed on to every process once, no further one is started,
-    and Interrupted is raised at the end, with the message `stopped`; a second signal is passed on, too, and stops them
-    at once.
+    `tell` hands a line to `note`, under the name of the task. Returns the outcomes in the order of `tasks`. A process
+    that dies is an error of its task alone. SIGINT and SIGTERM are passed on to every process once, no further one is
+    started, and Interrupted is raised at the end, with the message `stopped`; a second signal is passed on, too, and
+    stops them at once.
     """
     context = process_context("simplepcfg.training.start")
     waiting = list(tasks)
     running: dict[Connection, BaseProcess] = {}
-    ended: dict[str, Ended] = {}
+    outcomes: dict[str, Outcome] = {}
     passed_on: int | None = None
     with StopSignals() as stop:
         stop.defer()
@@ -53,22 +53,22 @@ def run_side_by_side(
             while running or (waiting and stop.requested is None):
                 while waiting and len(running) < jobs and stop.requested is None:
                     name = waiting.pop(0)
-                    ours, theirs = context.Pipe(duplex=False)
-                    running[ours] = context.Process(target=_work, args=(function, tasks[name], theirs), name=name)
-                    running[ours].start()
-                    theirs.close()
+                    receiver, sender = context.Pipe(duplex=False)
+                    running[receiver] = context.Process(target=_work, args=(function, tasks[name], sender), name=name)
+                    running[receiver].start()
+                    sender.close()
                 for connection in wait(list(running), SECONDS_A_LOOK):
                     assert isinstance(connection, Connection)
                     process = running[connection]
-                    said = _receive(connection, process)
-                    if isinstance(said, str):
-                        note(f"{process.name}: {said}")
+                    message = _receive(connection, process)
+                    if isinstance(message, str):
+                        note(f"{process.name}: {message}")
                         continue
                     process.join()
                     del running[connection]
-                    ended[process.name] = said
-                    if said.error is not None and passed_on is None:
-                        note(f"{process.name} failed: {said.traceback or said.error}")
+                    outcomes[process.name] = message
+                    if message.error is not None and passed_on is None:
+                        note(f"{process.name} failed: {message.traceback or message.error}")
                 if stop.requested is not None and passed_on is None:
                     passed_on = stop.requested
                     _signal_all(running.values(), passed_on)
@@ -79,11 +79,11 @@ def run_side_by_side(
             raise
     if passed_on is not None:
         raise Interrupted(stopped, passed_on)
-    return {name: ended[name] for name in tasks}
+    return {name: outcomes[name] for name in tasks}
 
 
 def _work(function: Task[T], task: T, connection: Connection) -> None:
-    """Run the job of a process in a session of its own; the end of the process that started it is a signal to stop."""
+    """Do a task in a process with a session of its own, which stops when the process that started it ends."""
     if hasattr(os, "setsid"):
         os.setsid()
     parent = multiprocessing.parent_process()
@@ -103,14 +103,14 @@ def _signal_all(processes: Iterable[BaseProcess], number: int) -> None:
             os.kill(process.pid, number)
 
 
-def _receive(connection: Connection, process: BaseProcess) -> str | Ended:
-    """Return what a process says next, or its end if it was killed from outside, or by a defect, and says nothing."""
+def _receive(connection: Connection, process: BaseProcess) -> str | Outcome:
+    """Return a process's next message, or its outcome if it was killed or failed without one."""
     try:
-        said: str | Ended = connection.recv()
+        message: str | Outcome = connection.recv()
     except (EOFError, ConnectionError):
         process.join()
         code = process.exitcode
         if code is not None and code < 0:
-            return Ended(error=f"its process was ended by {signal.Signals(-code).name}", exit_code=4)
-        return Ended(error=f"its process ended with exit code {code}", exit_code=1)
-    return said
+            return Outcome(error=f"its process was ended by {signal.Signals(-code).name}", exit_code=4)
+        return Outcome(error=f"its process ended with exit code {code}", exit_code=1)
+    return message

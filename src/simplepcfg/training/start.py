@@ -17,7 +17,7 @@ from simplepcfg.runs.device import reproducible, use_expandable_segments
 from simplepcfg.runs.failures import TRAINING_ADVICE, resource_errors
 from simplepcfg.runs.run_folder import RunFolder, program_identity
 from simplepcfg.training.loop import Trainer
-from simplepcfg.training.memory_estimate import Needs, require_memory
+from simplepcfg.training.memory_estimate import MemoryNeeds, require_memory
 from simplepcfg.training.opening import (
     load_checkpoint,
     make_folder,
@@ -32,7 +32,7 @@ from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.step.distributed import Group, join_group, mesh_shape
 from simplepcfg.training.step.span_prior import bias_note, punctuation_note
-from simplepcfg.training.teachers import prepare_teachers, see_separators
+from simplepcfg.training.teachers import prepare_teachers, teachers_see_separators
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def train(
                 valid_text,
                 vocabulary,
                 keep_tokens=bool(config.training.teacher),
-                keep_breaks=config.training.punctuation_weight > 0 or see_separators(config),
+                keep_breaks=config.training.punctuation_weight > 0 or teachers_see_separators(config),
             )
             mesh = mesh_shape(config.training.mesh, group.size)
             needs = require_memory(config, corpus, chosen, mesh, group.local_size)
@@ -172,7 +172,7 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
                 checkpoint.save_best(folder.model)
 
 
-def _report_start(trainer: Trainer, needs: Needs, checkpoint: Checkpoint | None) -> None:
+def _report_start(trainer: Trainer, needs: MemoryNeeds, checkpoint: Checkpoint | None) -> None:
     """Tell the user about the text, the settings and the memory, and where a resumed run stands."""
     config, corpus = trainer.config, trainer.corpus
     duration = position = None

@@ -57,8 +57,8 @@ def choose_teachers(
     Of each configuration the `keep` members with the largest validation likelihood are taken: seeds of one
     configuration can end far apart, and bad trees would be learned.
 
-    Then a configuration is left out if its trees differ from those of the likeliest one as trees of two minds do: the
-    teachers of either agree with each other by `MARGIN` more than with those of the other. Where such grammars teach
+    Then a configuration is left out if its members and those of the likeliest one find different trees: those of
+    either agree with each other by `MARGIN` more than with those of the other. Where such grammars teach
     together, a student learns a mixture that is worse than the better of them; members that differ from each other as
     much as from other configurations make independent mistakes, which cancel out. A single member is left out if it
     agrees with those of the likeliest configuration by less than `LEAST_AGREEMENT`: it has failed. Likelihoods are
@@ -76,8 +76,8 @@ def choose_teachers(
     vocabularies = [RunFolder(run).vocabulary.read_bytes() for run in runs]
     comparable = [place for place in places if vocabularies[place] == vocabularies[0]]
     best = names[max(comparable or places, key=lambda place: likelihoods[place])]
-    minds = [name for name in members if name != best and _of_two_minds(name, best, names, agreement, places)]
-    places = [place for place in _agreeing(best, names, agreement, places) if names[place] not in minds]
+    disagreeing = [name for name in members if name != best and _disagree(name, best, names, agreement, places)]
+    places = [place for place in _agreeing(best, names, agreement, places) if names[place] not in disagreeing]
     left_out = tuple(name for name in members if name not in {names[place] for place in places})
     pairs = [float(agreement[i, j]) for i, j in combinations(places, 2)]
     choice = Choice(tuple(runs[place] for place in places), left_out, fmean(pairs) if pairs else 1.0)
@@ -152,7 +152,7 @@ def _agreeing(best: str, names: Sequence[str], agreement: Tensor, places: Sequen
     return [p for p in places if p in own or float(agreement[p, own].mean()) >= LEAST_AGREEMENT]
 
 
-def _of_two_minds(one: str, other: str, names: Sequence[str], agreement: Tensor, places: Sequence[int]) -> bool:
+def _disagree(one: str, other: str, names: Sequence[str], agreement: Tensor, places: Sequence[int]) -> bool:
     """Return whether the kept members of two configurations agree among themselves but not with each other."""
 
     def mean(first: str, second: str) -> float:

@@ -165,7 +165,7 @@ def mean_marginals(each: Sequence[Sequence[Tensor]], mean: str = "arithmetic") -
     return [((stack + PSEUDO_MARGINAL).log().mean(0).exp() - PSEUDO_MARGINAL).clamp_(min=0) for stack in stacks]
 
 
-def see_separators(config: RunConfig) -> bool:
+def teachers_see_separators(config: RunConfig) -> bool:
     """Return whether a teacher of this run takes notice of dropped punctuation when its trees are chosen.
 
     Teachers that are gone, which a resumed run does not need, count for nothing.

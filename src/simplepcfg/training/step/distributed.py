@@ -252,8 +252,8 @@ class DistributedGroup(Group):
         """Return the texts of all processes, ordered by rank."""
         content = text.encode()[:MESSAGE_BYTES].ljust(MESSAGE_BYTES)
         messages = [torch.empty(MESSAGE_BYTES, dtype=torch.uint8) for _ in range(self.size)]
-        mine = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        self._collective(dist.all_gather, messages, mine, group=self._control)
+        own = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        self._collective(dist.all_gather, messages, own, group=self._control)
         return [bytes(tensor.tolist()).decode(errors="ignore").rstrip() for tensor in messages]
 
     def _collective(self, operation: Callable[..., object], *arguments: object, **options: object) -> None:

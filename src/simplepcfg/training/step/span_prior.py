@@ -41,8 +41,8 @@ class SpanPrior:
 
     def copy_(self, other: SpanPrior) -> None:
         """Overwrite the tensors by those of another prior of the same shape, without waiting for the copy."""
-        for mine, new in ((self.bonus, other.bonus), (self.most, other.most)):
-            mine.copy_(pinned(new, mine.device), non_blocking=True)
+        for tensor, new in ((self.bonus, other.bonus), (self.most, other.most)):
+            tensor.copy_(pinned(new, tensor.device), non_blocking=True)
 
 
 def branching_prior(weight: float, n: int, lengths: Tensor) -> SpanPrior:
