@@ -73,19 +73,14 @@ class DenseModel(nn.Module):
             self.sentence_rules = nn.Linear(latent, every * every, bias=False)  # v_BC where it meets z
         self.emission = ResidualNetwork(inputs, size)  # f2
         initialise(self, "xavier_uniform")
-        if latent:
-            self._draw_sentence_rules(inputs)
+        if latent:  # The two layers of the rules are drawn as one Xavier-uniform layer of [w; z].
+            bound = (6 / (inputs + self.rules.out_features)) ** 0.5
+            for layer in (self.rules, self.sentence_rules):
+                nn.init.uniform_(layer.weight, -bound, bound)
+            nn.init.uniform_(self.rules.bias, -(inputs**-0.5), inputs**-0.5)
         if config.init_logit_std:
             outputs = [self.symbols, self.word_embeddings, self.rules.weight]
             set_initial_logit_std(self, config.init_logit_std, inputs=[], outputs=outputs)
-
-    @torch.no_grad()
-    def _draw_sentence_rules(self, inputs: int) -> None:
-        """Draw the two layers of the rules as one Xavier-uniform layer of [w; z] with PyTorch's default biases."""
-        bound = (6 / (inputs + self.rules.out_features)) ** 0.5
-        for layer in (self.rules, self.sentence_rules):
-            layer.weight.uniform_(-bound, bound)
-        self.rules.bias.uniform_(-(inputs**-0.5), inputs**-0.5)
 
     def _grammar_of(self, root_features: Tensor, rules: Tensor, tags: Tensor) -> DenseGrammar:
         """Return the grammar of outputs of f1 and f2, and logits of rules [(B,) N, S²]."""

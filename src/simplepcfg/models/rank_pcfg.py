@@ -93,32 +93,23 @@ class RankPCFG(DropoutModel):
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
         precision = self.precision if self.training else None
         symbols, (split, _), word_embeddings = self.select_tables()
+        every = symbols.shape[0]
         if self.config.released:
-            root, parents, left, right, tags = self._released_features(symbols, split, precision)
             below, above, bias = self.ranks, self.ranks, self.word_bias
+            first_rows = self.active_dropout().first_rows
+            outputs = [first_rows(self.root_scores.weight), first_rows(self.root_scores.bias)]
+            (start,) = apply_networks(self.start, [self.root], precision)
+            root = F.linear(start[0].to(outputs[0].dtype), *outputs)
+            parents = apply_network(self.parent, symbols[:split], precision)
+            left, right = (apply_network(child, symbols, precision) for child in (self.left_child, self.right_child))
+            (tags,) = apply_networks(symbols, [self.emission], precision, [(split, every)])
         else:
-            root, parents, left, right, tags = self._residual_features(symbols, split, precision)
             below, above, bias = self.ranks_below, self.ranks_above, None
+            networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
+            rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
+            parents, left, right, roots, tags = apply_networks(symbols, networks, precision, rows)  # type: ignore[arg-type]
+            root = roots.to(self.start.dtype) @ self.start[0]
         up = rule_softmax(parents.to(self.start.dtype) @ below.T, least=LEAST_FACTOR)
         to_left, to_right = rule_probabilities(above, left, right, precision=precision, least=LEAST_FACTOR)
         emissions = make_emissions(tags, word_embeddings, precision, self.training, bias)
         return RankGrammar(rule_softmax(root), up, to_left, to_right, emissions, precision)
-
-    def _released_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
-        """Return the logits of the root and the features of parents, left children, right children and preterminals."""
-        first_rows = self.active_dropout().first_rows
-        outputs = [first_rows(self.root_scores.weight), first_rows(self.root_scores.bias)]
-        (start,) = apply_networks(self.start, [self.root], precision)
-        root = F.linear(start[0].to(outputs[0].dtype), *outputs)
-        parents = apply_network(self.parent, symbols[:split], precision)
-        left, right = (apply_network(network, symbols, precision) for network in (self.left_child, self.right_child))
-        (tags,) = apply_networks(symbols, [self.emission], precision, [(split, symbols.shape[0])])
-        return root, parents, left, right, tags
-
-    def _residual_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
-        """Return the same as `_released_features` for this package's variant."""
-        every = symbols.shape[0]
-        networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
-        rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
-        parents, left, right, roots, tags = apply_networks(symbols, networks, precision, rows)  # type: ignore[arg-type]
-        return roots.to(self.start.dtype) @ self.start[0], parents, left, right, tags

@@ -138,16 +138,13 @@ class SimpleCPCFG(CompoundModel):
         if self.shards is not None:
             left, right = (self.shards.gather(children, self.symbol_groups, 0) for children in (left, right))
         rules = sentence_rule_probabilities(parents.to(left.dtype), left, right, precision=precision)
-        root = root_probabilities(self._root_logits(precision), self.shards).expand(z.shape[0], -1)
-        bias = self.word_bias if self.config.networks == "released" else None
+        if self.config.networks == "released":
+            root_logits, bias = self.symbols[:states] @ self.start[0], self.word_bias
+        else:
+            (features,) = apply_networks(self.start, [self.root], precision)
+            root_logits, bias = self.root_embeddings @ features[0].to(self.root_embeddings.dtype), None
+        root = root_probabilities(root_logits, self.shards).expand(z.shape[0], -1)
         emissions = make_emissions(tags, self.word_embeddings, precision, self.training, bias)
         if self.shards is not None:
             return ShardedGrammar(root, *rules, emissions, self.shards, precision)
         return SimpleGrammar(root, *rules, emissions, precision)
-
-    def _root_logits(self, precision: str | None) -> Tensor:
-        """Return the logits of S → A, [N], which do not depend on z."""
-        if self.config.networks == "released":
-            return self.symbols[: self.symbol_groups[0]] @ self.start[0]
-        (features,) = apply_networks(self.start, [self.root], precision)
-        return self.root_embeddings @ features[0].to(self.root_embeddings.dtype)

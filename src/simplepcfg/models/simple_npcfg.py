@@ -177,7 +177,10 @@ class SimpleNPCFG(DropoutModel):
         """Return the precision, the root, the features of parents, left and right children, and the emissions."""
         precision = self.precision if self.training else None
         symbols, counts, word_embeddings = self.select_tables()
-        parents, left, right, preterminals = self._features(symbols, counts, precision)
+        children = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
+        networks: list[FeatureNetwork] = [self.parent, *children, self.emission]
+        features = apply_networks(symbols, networks, precision, self._rows(*counts))
+        parents, left, right, preterminals = features[0], features[1], features[-2], features[-1]
         if self.shards is not None:
             left, right = (self.shards.gather(children, counts, 0) for children in (left, right))
         root = root_probabilities(self._root_logits(symbols[: counts[0]], precision), self.shards)
@@ -203,13 +206,6 @@ class SimpleNPCFG(DropoutModel):
         outputs = self.active_dropout().first_rows(self.root_embeddings)
         (features,) = apply_networks(self.start, [self.root], precision)
         return outputs @ features[0].to(outputs.dtype)
-
-    def _features(self, symbols: Tensor, counts: tuple[int, ...], precision: str | None) -> tuple[Tensor, ...]:
-        """Return the outputs of f3, f2, f4 and f5, each for its symbols; `counts` are nonterminals and preterminals."""
-        networks = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
-        every: list[FeatureNetwork] = [self.parent, *networks, self.emission]
-        parents, *children, preterminals = apply_networks(symbols, every, precision, self._rows(*counts))
-        return parents, children[0], children[-1], preterminals
 
     def _rows(self, nonterminals: int, preterminals: int) -> list[Rows]:
         """Return the rows (start, stop) of the embeddings that each of the networks f3, f2, f4 and f5 reads."""
