@@ -4,7 +4,6 @@ import math
 import signal
 import time
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import torch
@@ -295,7 +294,16 @@ class Trainer:
             model_weights = self._whole(self.best_weights)
         with self.ema.swapped_in():
             snapshot = self._take_snapshot()
-        report = EpochReport.of(state, self.config.training, trained, valid, better)
+        report = EpochReport(
+            epoch=state.epoch,
+            epochs=self.config.training.epochs,
+            train_perplexity=trained.perplexity,
+            valid=valid,
+            best=better,
+            epochs_without_gain=state.epochs_without_gain,
+            patience=self.config.training.patience,
+            seconds=state.seconds,
+        )
         self._metrics.write(epoch_record(report, state, snapshot))
         self._saver.save(state, self.best_weights, self._metrics, model_weights)
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
@@ -327,19 +335,36 @@ class Trainer:
 
     def _record_step(self, batch: Batch, rate: float, batches: int, words_left: float, logged: bool) -> None:
         state, settings, words_per_second = self.state, self.config.training, self._throughput.words_per_second
-        report = StepReport.of(state, settings, batches, words_per_second, words_left, rate, logged)
+        ratio = None
         if logged:
             record = step_record(state, rate)
             if settings.check_identity and len(batch):
                 moved = batch.to(self.device)
-                record["rule_count_ratio"] = rule_count_ratio(self.model, moved.words, moved.lengths)
-                report = replace(report, rule_count_ratio=record["rule_count_ratio"])
+                record["rule_count_ratio"] = ratio = rule_count_ratio(self.model, moved.words, moved.lengths)
             self._metrics.write(record)
             seconds = self._saver.elapsed_seconds(state)
             self._timings.write(
                 {"step": state.step, "seconds": seconds, "words_per_second": round(words_per_second, 1)}
             )
-        self.reporter.step(report)
+        sums = state.since_log if state.since_log.steps else state.this_epoch
+        self.reporter.step(
+            StepReport(
+                epoch=state.epoch + 1,
+                epochs=settings.epochs,
+                batch=state.batch,
+                batches=batches,
+                step=state.step,
+                loss=sums.loss / max(sums.sentences, 1),
+                perplexity=sums.perplexity,
+                words_per_second=words_per_second,
+                seconds_left=words_left / words_per_second if words_per_second else math.inf,
+                logged=logged,
+                gradient_norm=sums.gradient_norm / sums.steps if sums.steps else math.nan,
+                learning_rate=rate,
+                skipped_steps=state.skipped_steps,
+                rule_count_ratio=ratio,
+            )
+        )
         if self.shard is not None:  # here the leader is alone, and cannot ask the grammar
             return
         if logged and self.reporter.wants_snapshots and time.monotonic() - self._last_snapshot >= SNAPSHOT_SECONDS:

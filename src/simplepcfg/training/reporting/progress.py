@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from simplepcfg.errors import counted
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.files import Record
-from simplepcfg.runs.checkpoint import StepSums, TrainingState
-from simplepcfg.runs.config.schema import TrainingConfig
+from simplepcfg.runs.checkpoint import TrainingState
 from simplepcfg.runs.history import duration
 from simplepcfg.training.reporting.snapshot import Snapshot
 
@@ -33,35 +32,6 @@ class StepReport:
     skipped_steps: int = 0  # since the run began
     rule_count_ratio: float | None = None  # with training.check_identity, where metrics are written
 
-    @classmethod
-    def of(
-        cls,
-        state: TrainingState,
-        settings: TrainingConfig,
-        batches: int,
-        words_per_second: float,
-        words_left: float,
-        learning_rate: float,
-        logged: bool,
-    ) -> "StepReport":
-        """Return the report of a state, in an epoch of so many batches, with so many words left of all epochs."""
-        sums = state.since_log if state.since_log.steps else state.this_epoch
-        return cls(
-            epoch=state.epoch + 1,
-            epochs=settings.epochs,
-            batch=state.batch,
-            batches=batches,
-            step=state.step,
-            loss=sums.loss / max(sums.sentences, 1),
-            perplexity=sums.perplexity,
-            words_per_second=words_per_second,
-            seconds_left=words_left / words_per_second if words_per_second else math.inf,
-            logged=logged,
-            gradient_norm=sums.gradient_norm / sums.steps if sums.steps else math.nan,
-            learning_rate=learning_rate,
-            skipped_steps=state.skipped_steps,
-        )
-
     def describe(self) -> str:
         """Return the report as one line."""
         return (
@@ -83,22 +53,6 @@ class EpochReport:
     epochs_without_gain: int
     patience: int
     seconds: float  # since the run began, earlier sessions included
-
-    @classmethod
-    def of(
-        cls, state: TrainingState, settings: TrainingConfig, trained: StepSums, valid: PerplexityReport, better: bool
-    ) -> "EpochReport":
-        """Return the report of the epoch that `state` has just finished; `better` says that it is the best so far."""
-        return cls(
-            epoch=state.epoch,
-            epochs=settings.epochs,
-            train_perplexity=trained.perplexity,
-            valid=valid,
-            best=better,
-            epochs_without_gain=state.epochs_without_gain,
-            patience=settings.patience,
-            seconds=state.seconds,
-        )
 
     def describe(self) -> str:
         """Return the report as one line."""
