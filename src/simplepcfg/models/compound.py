@@ -102,7 +102,7 @@ class CompoundModel(nn.Module):
     def take_part(self, total: int, places: Sequence[int]) -> None:
         """Draw the noise of `loss` for a batch of `total` sentences, of which this process has those at `places`.
 
-        So every process has the random state of one that computes the whole batch, and each sentence has its noise.
+        Every process then draws what one that computes the whole batch would draw, and each sentence gets its own part.
         """
         own = next(self.parameters())
         rows = self._part[1] if self._part is not None else torch.zeros(0, dtype=torch.int64, device=own.device)

@@ -33,7 +33,7 @@ class Text:
     train: Path
     valid: Path
     test: Path
-    settings: tuple[str, ...]  # of reading them: the table's and those of prepared.toml, as nothing is done twice
+    settings: tuple[str, ...]  # how the files are read: the table's, and those that do not prepare them twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def refuse_own_keys(settings: Sequence[str]) -> None:
 
 
 def _text(table: PaperTable, folder: Path, language: str) -> Text:
-    """Return the files of trees where F1 is measured, since their tags tell punctuation; else those of plain text."""
+    """Return a folder's files: trees where F1 is measured, since their tags tell punctuation, else plain text."""
     ending = "trees" if table.on_trees else "txt"
     files = [(folder / f"{name}.{ending}").absolute() for name in ("train", "valid", "test")]
     for file in files:

@@ -124,7 +124,7 @@ def _remarks(
     failed: Sequence[SimplePCFGError],
     settings: Sequence[str],
 ) -> Iterator[str]:
-    """Say what our figures are to be read with, or why there are none; the mean perplexity lacks `infinite` runs."""
+    """Yield remarks on our figures, or on why there are none; `infinite` runs are not in the mean perplexity."""
     if row.recipe_of:
         yield f"our recipe; the row {row.recipe_of} has the settings of what was published"
     if row.remark:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -130,17 +129,6 @@ def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple
 def training_text(config: DataConfig) -> str | TextFiles | None:
     """Return the training file or files of a configuration."""
     return TextFiles(config.train) if isinstance(config.train, tuple) else config.train
-
-
-def absolute_paths(config: DataConfig) -> DataConfig:
-    """Return the configuration with absolute paths, so that a run can be resumed from another working directory."""
-
-    def absolute(paths: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-        if isinstance(paths, tuple):
-            return tuple(str(Path(path).absolute()) for path in paths)
-        return paths if paths in (None, STDIN) else str(Path(paths).absolute())
-
-    return config.model_copy(update={"train": absolute(config.train), "valid": absolute(config.valid)})
 
 
 def _name(source: TextSource, kind: str) -> str:

@@ -54,7 +54,7 @@ MAX_SKIPPED_IN_A_ROW = 20
 # On a GPU the counters are read every so many steps, with the values of the read before, so that the host never waits.
 COUNTER_READ_INTERVAL = 16
 DELAYED_READ_DEVICES = {"cuda"}
-# Between two snapshots within an epoch, where the reporter wants them.
+# Least seconds between two snapshots within an epoch, where the reporter wants them.
 SNAPSHOT_SECONDS = 20.0
 
 

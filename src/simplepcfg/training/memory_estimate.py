@@ -33,7 +33,7 @@ CHUNKS, RULE_BUFFERS, LOGIT_BUFFERS = 352 * 2**20, 1024 * 2**20, 2048 * 2**20
 FORWARD_COPIES = 1.5
 # Probabilities of all words are kept for the backward pass up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20
-# On a CPU they are recomputed in parts above that size, and these parts and what is between are no larger than this.
+# On a CPU, probabilities of words above that size are recomputed in parts; these and what is between are no larger.
 WORD_BUFFERS = 256 * 2**20
 
 

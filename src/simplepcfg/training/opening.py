@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from simplepcfg.data.readers import STDIN
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record, crc32_of_file, remove_leftovers, write_json
@@ -14,7 +15,7 @@ from simplepcfg.runs.checkpoint_shards import remove_old_shards, stored_shards
 from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
-from simplepcfg.runs.corpus import Corpus, absolute_paths
+from simplepcfg.runs.corpus import Corpus
 from simplepcfg.runs.failures import DISK_FULL
 from simplepcfg.runs.metrics import check_length
 from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
@@ -82,10 +83,16 @@ def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
+
+    def absolute(paths: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if isinstance(paths, tuple):
+            return tuple(str(Path(path).absolute()) for path in paths)
+        return paths if paths in (None, STDIN) else str(Path(paths).absolute())
+
+    data = config.data.model_copy(update={"train": absolute(config.data.train), "valid": absolute(config.data.valid)})
     start, teachers = config.training.start_from, teacher_folders(config.training.teacher)
     changed = {"start_from": None if start is None else str(Path(start).absolute()), "teacher": teachers}
-    training = config.training.model_copy(update=changed)
-    return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
+    return config.model_copy(update={"data": data, "training": config.training.model_copy(update=changed)})
 
 
 def own_vocabulary(folder: RunFolder) -> Vocabulary:

@@ -24,9 +24,9 @@ from simplepcfg.training.teachers import padded_tables, span_marginals
 
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
-MARGIN = 0.1
-# Of a teacher with those of the likeliest configuration. In Spanish two Rank-PCFGs with 0.52 and 0.24 cost the student
-# two points; in English all that taught well had 0.58 or more, and a failed seed 0.32.
+MARGIN = 0.1  # of F1, by which teachers of one configuration agree more than those of two that differ
+# The least agreement of a teacher with those of the likeliest configuration. In Spanish two Rank-PCFGs with 0.52 and
+# 0.24 cost the student two points; in English all that taught well had 0.58 or more, and a failed seed 0.32.
 LEAST_AGREEMENT = 0.55
 RECORD = "teachers.json"
 
@@ -58,11 +58,11 @@ def choose_teachers(
     configuration can end far apart, and bad trees would be learned.
 
     Then a configuration is left out if its members and those of the likeliest one find different trees: those of
-    either agree with each other by `MARGIN` more than with those of the other. Where such grammars teach
-    together, a student learns a mixture that is worse than the better of them; members that differ from each other as
-    much as from other configurations make independent mistakes, which cancel out. A single member is left out if it
-    agrees with those of the likeliest configuration by less than `LEAST_AGREEMENT`: it has failed. Likelihoods are
-    compared between configurations that have the vocabulary of the first one.
+    either agree with each other by `MARGIN` more than with those of the other. Where such grammars teach together, a
+    student learns a mixture that is worse than the better of them; members that differ from each other as much as from
+    other configurations make independent mistakes, which cancel out. A single member is left out if it agrees with
+    those of the likeliest configuration by less than `LEAST_AGREEMENT`: it has failed. Likelihoods are compared between
+    configurations that have the vocabulary of the first one.
 
     All is written to `teachers.json` in `folder`, where agreement is not computed again for the same members.
     """

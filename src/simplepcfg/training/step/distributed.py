@@ -228,7 +228,7 @@ class DistributedGroup(Group):
                 return
             if isinstance(error, RuntimeError) and _is_of_peers(error):
                 raise self._of_peers(error) from error
-            # For those that wait in vain.
+            # Processes that wait for this one in vain read the reason there.
             dist.distributed_c10d._get_default_store().set(FAILURE, _as_json(error, self.rank))
             raise
 
