@@ -10,6 +10,11 @@ class SimplePCFGError(Exception):
 
     exit_code = 1
 
+    def __init__(self, message: str = "", exit_code: int | None = None) -> None:
+        super().__init__(message)
+        if exit_code is not None:  # another than that of the class
+            self.exit_code = exit_code
+
 
 class InputError(SimplePCFGError, ValueError):
     """Bad usage or bad input: a file, a line, a config key, an argument."""

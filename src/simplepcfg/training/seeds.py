@@ -30,10 +30,6 @@ MakeReporter = Callable[[Path, RunConfig], Reporter]
 class SeedsFailed(SimplePCFGError):
     """Some of several runs failed; the others are finished and kept."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
 
 @dataclass(frozen=True, slots=True)
 class SeedsFolder:

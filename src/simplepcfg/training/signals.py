@@ -14,9 +14,8 @@ class Interrupted(SimplePCFGError):
     """Training was stopped by a signal; the message says how to resume, `exit_code` is 130 or 143."""
 
     def __init__(self, message: str, signal_number: int) -> None:
-        super().__init__(message)
+        super().__init__(message, 128 + signal_number)
         self.signal_number = signal_number
-        self.exit_code = 128 + signal_number
 
 
 class StopSignals:

@@ -51,13 +51,11 @@ class DataConfig(Preprocessing):
         "text have, such as `<unk:cap:-ung>`. Perplexities are not comparable.",
     )
     max_length: Count = key(40, "Longer training sentences are left out; 0 keeps all. Validation is never cut.")
-
     separator_weight: LogWeight = key(
         0.0,
         "When trees are chosen, log-weight that a span loses if it crosses a comma, bracket or other separator that "
         "was dropped; also for the trees of a teacher. Probabilities and the most probable trees are not affected.",
     )
-
     branching_bonus: Fraction = key(
         0.0,
         "When trees are chosen, what is added to the marginal of every span that ends the sentence: a preference of "

@@ -35,10 +35,6 @@ FAILURE = "simplepcfg/failure"  # key of torch's store
 class PeerFailed(SimplePCFGError):
     """Error of a process whose peer failed or died; the message gives the peer's reason."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
 
 class Group:
     """Process group of a single process; the base class of `DistributedGroup`."""
@@ -274,10 +270,9 @@ class DistributedGroup(Group):
         if "timed out" in str(error).lower() or "timeout" in str(error).lower():
             return PeerFailed(
                 f"another of the {self.size} processes did not answer for {self._minutes:g} minutes "
-                "(training.timeout_minutes); the last checkpoint stands",
-                1,
+                "(training.timeout_minutes); the last checkpoint stands"
             )
-        return PeerFailed(f"another of the {self.size} processes is gone; the last checkpoint stands", 1)
+        return PeerFailed(f"another of the {self.size} processes is gone; the last checkpoint stands")
 
 
 def _is_of_peers(error: RuntimeError) -> bool:
