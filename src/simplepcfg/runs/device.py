@@ -38,7 +38,7 @@ def resolve_device(name: str = "auto") -> torch.device:
 
 def seeded(device: torch.device, seed: int) -> torch.Generator:
     """Return a new generator on `device` with this seed."""
-    import torch._prims.rng_prims
+    import torch._prims.rng_prims  # torch.Generator needs it, and the command line starts without it.
 
     if not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")

@@ -22,7 +22,7 @@ from simplepcfg.training.step.step import Step
 
 
 class CheckpointSaver(BackgroundWriter):
-    """Writes checkpoints in the background and keeps the time that the run has taken."""
+    """Writes checkpoints in the background, restores them, and keeps the time that the run has taken."""
 
     def __init__(
         self,
