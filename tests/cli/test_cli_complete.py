@@ -113,8 +113,8 @@ def test_json(call: Call, tiny_run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["the " * 41], "the prefix has 41 words, more than max_length = 40"),
-        (["the dog", "--max-length", 1], "max_length = 1"),
+        (["the " * 41, "--samples", 1], "the prefix has 41 words, more than max_length = 40"),
+        (["the dog", "--samples", 1, "--max-length", 1], "max_length = 1"),
         (["the", "--samples", -1], "invalid value for '--samples': -1; give 0 or more"),
         (["the", "-k", -2], "-2; give 0 or more"),
         (["the", "--samples", 1, "--seed", -1], "seed = -1"),
@@ -128,6 +128,12 @@ def test_refusals_are_one_line(call: Call, tiny_run: Path, arguments: list[objec
     assert (result.code, result.out) == (2, "")
     assert said in result.err
     assert result.err.count("\n") == 1
+
+
+def test_length_bounds_continuations_alone(call: Call, tiny_run: Path) -> None:
+    result = call("complete", tiny_run, "the " * 41)
+    assert result.code == 0
+    assert result.lines[-1].startswith("<end>")
 
 
 def test_what_cannot_answer_says_so(

@@ -58,7 +58,7 @@ def complete(
     tokens = prepared.tokens[: len(prepared.kept)]
     if EOS in tokens:
         raise InputError(f"the prefix holds {EOS}, which ends a sentence; give the words before it")
-    if len(tokens) > max_length:
+    if samples and len(tokens) > max_length:
         raise InputError(f"the prefix has {len(tokens)} words, more than max_length = {max_length}; raise that")
     seen = [run.vocabulary.listed(token) for token in tokens]
     state = run.prefixes.after(run.vocabulary.encode(tokens))

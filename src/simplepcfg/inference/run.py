@@ -130,7 +130,8 @@ class Run(TrainedModel):
     ) -> Completion:
         """Return the `k` likeliest next words after a prefix, and `samples` random continuations.
 
-        `max_length` is the largest number of words of prefix and continuation together; "" is the empty prefix.
+        `max_length` is the largest number of words of a prefix and a random continuation together; "" is the empty
+        prefix.
 
             run.complete("the old man", k=3).words   # [("sees", 0.21), …]
         """
