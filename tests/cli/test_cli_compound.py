@@ -28,6 +28,7 @@ def test_exact_runs_beside_compound_ones(call: Call, compound_run: Path, tiny_ru
     assert exact["likelihood"] == "exact"
     assert compound["likelihood"] == "ELBO at the posterior mean"
     assert "posterior mean" in call("evaluate", compound_run, text_file).out
+    assert "no exact log-probability" in call("score", compound_run, text_file, "--json", "-").err
 
 
 def test_random_trees_come_from_each_sentence_s_own_rules(compound_run: Path) -> None:

@@ -152,10 +152,9 @@ def test_the_k_best_trees(call: Call, tiny_run: Path) -> None:
     assert scores == sorted(scores, reverse=True)
     assert sentences[0][0].split("\t")[1] == best[0]
     assert "-inf\t(X (T dog))" in result.lines
-    records = [
-        json.loads(line)
-        for line in call("parse", tiny_run, "--decode", "viterbi", "--k", 3, "--format", "json", stdin=SENTENCES).lines
-    ]
+    as_json = call("parse", tiny_run, "--decode", "viterbi", "--k", 3, "--format", "json", stdin=SENTENCES)
+    assert "unit" not in as_json.err
+    records = [json.loads(line) for line in as_json.lines]
     assert [len(record["trees"]) for record in records] == [3, 1, 1, 1, 3]
     assert records[2]["trees"][0]["log_probability_nats"] is None
     one = json.loads(call("parse", tiny_run, "--decode", "viterbi", "--format", "json", stdin=SENTENCES).lines[0])

@@ -41,6 +41,10 @@ def test_the_unit_is_said_on_standard_error_only(call: Call, tiny_run: Path) -> 
     assert (refused.code, refused.err.count("\n")) == (2, 1)  # the refusal alone
 
 
+def test_json_is_printed_without_a_remark_on_units(call: Call, tiny_run: Path, text_file: Path) -> None:
+    assert "nats" not in call("score", tiny_run, text_file, "--json", "-").err
+
+
 def test_one_word_has_a_probability_with_eos(call: Call, eos_run: Path) -> None:
     scores = [float(line) for line in call("score", eos_run, stdin="dog\n\n").lines]
     assert math.isfinite(scores[0])

@@ -107,7 +107,7 @@ def prepare(request: ParseRequest) -> Answer:
             if request.format == "svg":
                 write_lines([one_picture(chain.from_iterable(blocks))])
                 return
-            if request.k is not None:
+            if request.k is not None and request.format != "json":  # its keys name the unit
                 remark = "unit: nats (natural log-probability of words and tree), before each tree"
                 blocks = with_remark(blocks, remark, request.quiet)
             for trees in blocks:

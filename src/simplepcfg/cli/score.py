@@ -191,7 +191,8 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[R
     """Print a number for each sentence; return rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
 
-    unit = INEXACT if isinstance(model, Run) and not model.shares_rules else EXACT
+    exact = not isinstance(model, Run) or model.shares_rules
+    remark = f"unit: nats ({EXACT if exact else INEXACT}), one number a line"
     errors: list[float] = []
 
     def score(chunk: Chunk) -> list[float]:
@@ -212,7 +213,8 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[R
             held.append({"sentence": next(numbers), **job.place(item), "log_probability_nats": value})
         return [] if request.json == "-" else [_cell(value)]
 
-    for values in with_remark(scores, f"unit: nats ({unit}), one number a line", request.quiet):
+    # The keys of JSON name the unit.
+    for values in with_remark(scores, remark, request.quiet or (exact and request.json == "-")):
         job.write(values, lines)
     _tell_errors("log p is too small by about {:.2g} nats each, at most {:.2g}", errors, request.quiet)
     if impossible:
