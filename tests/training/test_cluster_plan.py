@@ -59,6 +59,15 @@ def test_train_plan_prints_four_lines_or_refuses(
     assert "training.embedding_dropout = 0.1 needs the whole grammar in each process" in capsys.readouterr().err
 
 
+def test_plan_of_a_tiny_model_has_no_zeros() -> None:
+    tiny = SimpleNPCFGConfig(nonterminals=4, preterminals=8, embedding=8)
+    alone, two = (describe_plan(tiny, 100, 16, 12, mesh) for mesh in ((1, 1), (2, 1)))
+    assert alone[2] == "over the wire: nothing, since one process trains alone"
+    assert two[2].startswith("over the wire: less than 0.1 MB")
+    assert not any(" 0.0" in line for line in [*alone, *two])
+    assert "which a smaller model or batch would take, too" in alone[3]
+
+
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(InputError, match="a model of kind n-pcfg cannot be planned"):
         describe_plan(NPCFGConfig(), 100, 16, 20, (1, 2))

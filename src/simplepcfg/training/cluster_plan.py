@@ -19,6 +19,7 @@ FLOAT, DOUBLE = 4, 8  # bytes
 # sentences of 21 words at N = 4096 and 8192, which take 4.06 and 12.0 milliseconds.
 FLOPS_A_SECOND, SECONDS_A_STEP = 4.5e14, 1.0e-3
 GPUS_A_NODE = 8
+SMALLEST = 2**20 / 10  # bytes of a part of memory that is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +156,25 @@ def describe_plan(config: ModelConfig, vocabulary: int, batch: int, length: int,
             raise InputError(f"model.{name} = {getattr(config, name)} cannot be divided over {shards} processes")
     shape = StepShape(config, vocabulary, batch, length, mesh)
     parts = estimate(config, vocabulary, shape.own_batch, length, "cuda", "bf16", shards=shards)
-    largest = ", ".join(f"{part.what} {in_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size)[:3])
+    shown = [part for part in sorted(parts, key=lambda part: -part.size)[:3] if part.size >= SMALLEST]
+    largest = ", ".join(f"{part.what} {in_gib(part.size)}" for part in shown)
     traffic, time = step_traffic(shape), step_time(shape)
     received = traffic.over_grammar(shards) + traffic.over_all(mesh)
     symbols = f"{config.nonterminals // shards:,} of {config.nonterminals:,} nonterminals, "
     symbols += f"{config.preterminals // shards:,} of {config.preterminals:,} preterminals"
     sentences = batch * 86400 / time.total / 1e6
-    waiting = f"{1e3 * time.wait:,.1f} waiting for others"
+    if data * shards == 1:
+        wire, waiting = "nothing, since one process trains alone", ""
+    else:
+        amount = "less than 0.1 MB" if received < 1e5 else f"{received / 1e6:,.1f} MB"
+        wire = f"{amount} into each process a step, in {traffic.collectives} collectives"
+        waited = "less than 0.1" if time.wait < 1e-4 else f"{1e3 * time.wait:,.1f}"
+        waiting = f", {waited} waiting for others"
+    if flops(shape) / FLOPS_A_SECOND < SECONDS_A_STEP / 10:
+        waiting += ", which a smaller model or batch would take, too"
     return [
         f"layout: data {data} × grammar {shards}; each process has {shape.own_batch} of {batch} sentences, {symbols}",
         f"memory of a process: about {in_gib(sum(part.size for part in parts))} of a GPU ({largest}, …)",
-        f"over the wire: {received / 1e6:,.1f} MB into each process a step, in {traffic.collectives} collectives",
-        f"time of a step: about {1e3 * time.total:,.1f} ms on H200 GPUs, {waiting}; {sentences:,.0f} M sentences a day",
+        f"over the wire: {wire}",
+        f"time of a step: about {1e3 * time.total:,.1f} ms on H200 GPUs{waiting}; {sentences:,.0f} M sentences a day",
     ]
