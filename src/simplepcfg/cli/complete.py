@@ -24,7 +24,7 @@ def command(
     k: int = opt("--top -k", "K", "How many next words to list.", 10, min=0),
     samples: int = opt("--samples", "S", "Draw this many continuations.", 0, min=0),
     seed: int = flag("--seed", "Seed of the drawn continuations.", 0),
-    max_length: int = opt("--max-length", "WORDS", "With --samples: words of beginning and continuation, at most.", 40, min=1),
+    max_length: int = opt("--max-length", "WORDS", "Most words of a beginning with its continuation.", 40, min=1),
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,

@@ -9,7 +9,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.job import Part, Prepare, read_inputs, tell_files, title
+from simplepcfg.cli.job import Part, Prepare, read_inputs, refuse_missing_files, tell_files, title
 from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError, counted
@@ -24,6 +24,15 @@ PART_SIZE = 10_000  # sentences
 SETTINGS = "settings.json"
 # Options that do not change answers; the grammars are recorded by their checksums and the files by their sizes.
 NOT_RECORDED = ("run", "others", "files", "out", "shard", "jobs", "part_size", "device", "quiet")
+
+
+def answer(request: SentencesRequest, prepare: Prepare, grammars: list[str], suffix: str, doing: str) -> object:
+    """Answer all sentences on standard output, and return what `prepare` says; or in the files of a folder."""
+    refuse_missing_files(request.files)
+    if not is_corpus(request):
+        return prepare(request)(None)
+    answer_corpus(request, prepare, grammars, suffix, doing)
+    return None
 
 
 def is_corpus(request: SentencesRequest) -> bool:

@@ -57,6 +57,7 @@ class Job:
 
         self.first = 0 if part is None else part.first  # sentences before those that are answered
         self.done = self.first
+        self.remark: str | None = None  # printed before the first answer, so that a refusal stays one line
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
         self._items: Iterable[Item]
         if part is None:
@@ -101,9 +102,14 @@ class Job:
             note(remark, self._asked.quiet)
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the sentences in chunks, each of which takes some seconds unless a single sentence takes longer."""
+        """Yield the sentences in chunks, each of which takes some seconds unless a single sentence takes longer.
+
+        An n-gram model gets words alone, where a run takes the tags of trees, too.
+        """
         from simplepcfg.data.raw_text import LOOKED_AT
         from simplepcfg.inference.batches import blocks
+        from simplepcfg.inference.sentences import split_sentences
+        from simplepcfg.linguistics.word_model import with_known_marks
 
         items = iter(self._items)
         by_line = self._at_keyboard and not self._asked.raw
@@ -124,11 +130,17 @@ class Job:
             part = chain([head], islice(sizes, at_once - 1))
             for _ in blocks(run, part) if run is not None and not by_line else [sum(part)]:
                 self._count_unknown(chunk)
-                yield chunk
+                if run is None:
+                    yield [with_known_marks(self._run, words) for words, _ in split_sentences(chunk)]
+                else:
+                    yield chunk
                 chunk = []
 
     def write(self, results: Sequence[Result], render: Callable[["Item", Result | None], Iterable[str]]) -> None:
         """Write the lines that `render` makes of the next sentences and their results; those too long have None."""
+        if self.remark is not None:
+            note(self.remark, self._asked.quiet)
+            self.remark = None
         taken = [self._waiting.popleft() for _ in results]
         pairs = zip(taken, results, strict=True)
         answers = (render(item, None if sentence is TOO_LONG else result) for (item, sentence), result in pairs)

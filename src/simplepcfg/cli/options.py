@@ -1,14 +1,10 @@
 """Options and inputs that several commands share."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from simplepcfg.cli.output import note
 from simplepcfg.cli.requests import arg, flag, opt, options, written
 from simplepcfg.errors import InputError
-
-Result = TypeVar("Result")
 
 _DEVICES = "auto|cpu|cuda|cuda:N"
 Device = Annotated[str, opt("--device", _DEVICES, "Where to compute; auto takes a GPU if there is one.", ...)]
@@ -49,11 +45,3 @@ def refuse_baseline(run: str, lacking: str = "probability") -> None:
 
     if run in BASELINES:
         raise InputError(f"{run} trees have no {lacking}; give the folder of a trained run")
-
-
-def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator[Result]:
-    """Yield the results, and print the remark once there is a first one, so that a refusal stays one line."""
-    for number, result in enumerate(results):
-        if number == 0:
-            note(remark, quiet)
-        yield result

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import Answer, Chunk, Job, Part, refuse_missing_files
-from simplepcfg.cli.options import SentencesRequest, refuse_baseline, with_remark
+from simplepcfg.cli import corpus
+from simplepcfg.cli.job import Answer, Chunk, Job, Part
+from simplepcfg.cli.options import SentencesRequest, refuse_baseline
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
@@ -77,12 +77,8 @@ def command(request: ParseRequest) -> None:
     """
     runs = _members(request)
     _refuse_contradictions(request, runs)
-    refuse_missing_files(request.files)
-    if is_corpus(request):
-        suffix = ".txt" if request.k is not None else SUFFIXES[request.format]
-        answer_corpus(request, prepare, runs, suffix, "parsing")
-        return
-    prepare(request)(None)
+    suffix = ".txt" if request.k is not None else SUFFIXES.get(request.format, "")
+    corpus.answer(request, prepare, runs, suffix, "parsing")
 
 
 def prepare(request: ParseRequest) -> Answer:
@@ -108,8 +104,7 @@ def prepare(request: ParseRequest) -> Answer:
                 write_lines([one_picture(chain.from_iterable(blocks))])
                 return
             if request.k is not None and request.format != "json":  # its keys name the unit
-                remark = "unit: nats (natural log-probability of words and tree), before each tree"
-                blocks = with_remark(blocks, remark, request.quiet)
+                job.remark = "unit: nats (natural log-probability of words and tree), before each tree"
             for trees in blocks:
                 job.write(trees, lambda item, found: [_text_of(item, found, request, job.place(item))])
 

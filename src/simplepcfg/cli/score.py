@@ -1,14 +1,14 @@
 """`simplepcfg score`: how probable is each sentence."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.corpus import answer_corpus, is_corpus
-from simplepcfg.cli.job import Answer, Chunk, Job, Part, refuse_missing_files
+from simplepcfg.cli import corpus
+from simplepcfg.cli.job import Answer, Chunk, Job, Part
 from simplepcfg.cli.materials import read_items
-from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline, with_remark
+from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline
 from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.errors import InputError, counted
@@ -104,37 +104,30 @@ def command(request: ScoreRequest) -> None:
         raise InputError("--pruned is for sentences and their words; leave it out, or --regions")
     if request.spillover and not request.regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
-    refuse_missing_files(request.files)
-    if is_corpus(request):
-        answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores", "scoring")
-        return
-    rows = _score_regions(request) if request.regions else prepare(request)(None)
-    write_json(request.json, rows)
+    suffix = ".tsv" if request.surprisal else ".scores"
+    write_json(request.json, corpus.answer(request, prepare, [request.run], suffix, "scoring"))
 
 
 def prepare(request: ScoreRequest) -> Answer:
     """Load the model, and return what writes the scores of sentences and returns its rows, for JSON."""
-    model = _load(request)
+    from simplepcfg.inference.word_models import load_word_model
+
+    model = load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
     write = _print_surprisals if request.surprisal else _print_scores
 
     def answer(part: Part | None) -> list[Row]:
+        if request.regions:
+            return _score_regions(request, model)
         with Job(request, "scoring", model, part) as job:
             return write(request, job, model)
 
     return answer
 
 
-def _load(request: ScoreRequest) -> "WordModel":
-    from simplepcfg.inference.word_models import load_word_model
-
-    return load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
-
-
-def _score_regions(request: ScoreRequest) -> list[Row]:
+def _score_regions(request: ScoreRequest, model: "WordModel") -> list[Row]:
     """Print a table of words or regions with their surprisals; return its rows, for JSON."""
     from simplepcfg.linguistics.item_tables import ADDED_COLUMNS, equal_conditions_remark, score_item_table, scored_rows
 
-    model = _load(request)
     table = read_items((request.files or ["-"])[0], request.quiet)
     scores = score_item_table(model, table, entropies=True)
     header, *rows = scored_rows(table, scores, request.spillover)
@@ -178,7 +171,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
         return [] if request.json == "-" else [table_row(map(_cell, row)) for row in rows]
 
     # The empty chunk at the end gives an input without sentences its header, too.
-    for number, tables in enumerate(chain(map(surprisals, _chunks(job, model)), [()])):
+    for number, tables in enumerate(chain(map(surprisals, job.chunks()), [()])):
         if number == 0:  # not before something was read and computed: a refusal prints nothing
             names += [*job.columns, *(["start", "end"] if request.offsets else [])]
             write_lines(["\t".join(names)] if request.json != "-" else [])
@@ -192,7 +185,8 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[R
     from simplepcfg.inference.run import Run
 
     exact = not isinstance(model, Run) or model.shares_rules
-    remark = f"unit: nats ({EXACT if exact else INEXACT}), one number a line"
+    if not exact or request.json != "-":  # the keys of JSON name the unit
+        job.remark = f"unit: nats ({EXACT if exact else INEXACT}), one number a line"
     errors: list[float] = []
 
     def score(chunk: Chunk) -> list[float]:
@@ -202,7 +196,6 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[R
         errors.extend(each.error for each in pruned)
         return [each.log_probability for each in pruned]
 
-    scores = map(score, _chunks(job, model))
     impossible, numbers = 0, count(job.first + 1)
     held: list[Row] = []
 
@@ -213,8 +206,7 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[R
             held.append({"sentence": next(numbers), **job.place(item), "log_probability_nats": value})
         return [] if request.json == "-" else [_cell(value)]
 
-    # The keys of JSON name the unit.
-    for values in with_remark(scores, remark, request.quiet or (exact and request.json == "-")):
+    for values in map(score, job.chunks()):
         job.write(values, lines)
     _tell_errors("log p is too small by about {:.2g} nats each, at most {:.2g}", errors, request.quiet)
     if impossible:
@@ -228,19 +220,6 @@ def _tell_errors(remark: str, errors: Sequence[float], quiet: bool) -> None:
     """Tell the mean and the largest of estimated errors."""
     if errors:
         note("without improbable spans, " + remark.format(sum(errors) / len(errors), max(errors)), quiet)
-
-
-def _chunks(job: Job, model: "WordModel") -> Iterator[Chunk]:
-    """Yield chunks of sentences; controls get words alone, where a run takes the tags of trees, too."""
-    from simplepcfg.inference.run import Run
-    from simplepcfg.inference.sentences import split_sentences
-    from simplepcfg.linguistics.word_model import with_known_marks
-
-    if isinstance(model, Run):
-        yield from job.chunks()
-        return
-    for chunk in job.chunks():
-        yield [with_known_marks(model, words) for words, _ in split_sentences(chunk)]
 
 
 def _cell(value: Cell) -> str:
