@@ -70,7 +70,7 @@ def test_a_single_set_is_a_list_too(call: Call, tiny_run: Path, pairs: Path, tmp
 def test_no_number_is_cut_on_a_narrow_terminal(
     call: Call, tiny_run: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simplepcfg.cli.materials.results_console", lambda: Console(width=65, highlight=False))
+    monkeypatch.setattr("simplepcfg.cli.test.results_console", lambda: Console(width=65, highlight=False))
     monkeypatch.chdir(tiny_run.parent)
     both = call("test", "minimal-pairs", tiny_run.name, tiny_run.name, pairs / "one.tsv").lines
     rows = [line for line in both if line.split()[:2] == ["one", tiny_run.name]]

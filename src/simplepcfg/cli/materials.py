@@ -1,22 +1,14 @@
-"""What the commands of `simplepcfg test` share: arguments that are models or files, and tables of accuracies."""
+"""What the arguments of `simplepcfg test` name: models, files, and tables of words, which `score --regions` has too."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from simplepcfg.cli.output import note, results_console, write_json, write_text
-from simplepcfg.cli.requests import written
+from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from simplepcfg.linguistics.accuracy import Accuracy
     from simplepcfg.linguistics.item_tables import ItemTable
-    from simplepcfg.linguistics.reading_times import ReadingTimeGain
-
-Csv = Annotated[str | None, written("--csv", "Also write the rows separated by commas.", ...)]
 
 
 def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -60,17 +52,3 @@ def read_items(file: str, quiet: bool) -> "ItemTable":
     if (remark := several_sentences_remark(table)) is not None:
         note(remark, quiet)
     return table
-
-
-def show_results(
-    results: "Sequence[Accuracy | ReadingTimeGain]", table: "Table", json: str | None, csv: str | None
-) -> None:
-    """Print a table of results, or JSON in its place, and write them to the files that are given."""
-    from simplepcfg.evaluation.rendering import csv_text
-
-    rows = [asdict(result) for result in results]
-    if json != "-":
-        results_console().print(table)
-    write_json(json, rows)
-    if csv is not None:
-        write_text(csv, csv_text(list(rows[0]), rows))
