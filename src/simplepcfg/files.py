@@ -95,7 +95,12 @@ def write_text(path: Path, content: str) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Replace `path` by indented JSON atomically; NaN and infinity become null."""
-    write_text(path, json.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json_text(content))
+
+
+def json_text(content: object) -> str:
+    """Return indented JSON, in which null stands for NaN and infinity."""
+    return json.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def finite(value: object) -> object:

@@ -21,18 +21,18 @@ class Listener(Protocol):
         """Take notice of the end of the stage."""
 
 
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-_purpose: ContextVar[str] = ContextVar("purpose", default="")
+# Who is told of stages, if anyone, and what they are computed for.
+_heard: ContextVar[tuple[Listener | None, str]] = ContextVar("heard", default=(None, ""))
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
     """Tell this listener of all stages inside the `with` statement."""
-    before = _listener.set(listener)
+    before = _heard.set((listener, _heard.get()[1]))
     try:
         yield
     finally:
-        _listener.reset(before)
+        _heard.reset(before)
 
 
 @contextmanager
@@ -42,18 +42,15 @@ def stage(what: str, total: float | None = None) -> Iterator[Callable[[float], N
     A stage within one of known total is part of it and is not told. One without a total is told by what is computed
     within it: "evaluating english" by the sentences of each of its questions.
     """
-    listener = _listener.get()
+    listener, purpose = _heard.get()
     if listener is None:
         yield lambda amount: None
         return
-    purpose = _purpose.get()
     named = f"{purpose}: {what}" if purpose else what
-    outer_listener = _listener.set(None if total is not None else listener)
-    outer_purpose = _purpose.set(named)
+    before = _heard.set((None if total is not None else listener, named))
     listener.begin(named, total)
     try:
         yield listener.advance
     finally:
         listener.end()
-        _purpose.reset(outer_purpose)
-        _listener.reset(outer_listener)
+        _heard.reset(before)

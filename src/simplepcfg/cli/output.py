@@ -1,6 +1,5 @@
 """Where things are printed: results on standard output, everything else on standard error."""
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -60,7 +59,9 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def table_row(cells: Iterable[str]) -> str:
     """Return cells separated by tabs; a cell with a quotation mark or a tab is quoted, as in CSV."""
-    return "\t".join(_quoted(cell) for cell in cells)
+    special = frozenset('"\t\r\n')
+    doubled = (cell if special.isdisjoint(cell) else '"' + cell.replace('"', '""') + '"' for cell in cells)
+    return "\t".join(doubled)
 
 
 def offset_cells(offsets: "Offsets | None", place: int) -> list[str]:
@@ -69,12 +70,6 @@ def offset_cells(offsets: "Offsets | None", place: int) -> list[str]:
         return []
     span = offsets[place] if place < len(offsets) else None
     return ["NA", "NA"] if span is None else [str(span[0]), str(span[1])]
-
-
-def _quoted(cell: str) -> str:
-    if not any(character in cell for character in '"\t\r\n'):
-        return cell
-    return '"' + cell.replace('"', '""') + '"'
 
 
 def refuse_unwritable(path: str | None) -> str | None:
@@ -90,7 +85,7 @@ def write_json(path: str | None, value: object) -> None:
     NaN and infinity become null.
     """
     if path is not None:
-        write_text(path, json.dumps(files.finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_text(path, files.json_text(value))
 
 
 def write_text(path: str, text: str) -> None:

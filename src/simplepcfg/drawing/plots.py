@@ -10,6 +10,7 @@ from simplepcfg.drawing.style import SERIES
 from simplepcfg.drawing.svg import element, line, path, picture, rect, text, text_width, title
 
 LINE_PLOT = (560.0, 260.0)  # width and height
+WANTED_TICKS = 5
 MOST_MARKS = 40  # points of a longer line are not marked one by one
 
 
@@ -43,7 +44,7 @@ def line_plot(
     across = scale_of([x for points in kept for x, _ in points])
     up = scale_of([y for points in kept for _, y in points], log=log)
     colours = [index if one.colour is None else one.colour for index, one in enumerate(series)]
-    marks, tall = legend([one.name for one in series], 60, 20, width, colours)
+    marks, tall = _legend([one.name for one in series], colours, 60, 20, width)
     frame = Frame(60, 36 + tall, width, height)
     parts = [*marks, *vertical_axis(frame, up, y_label), *horizontal_axis(frame, across, x_label)]
     for number, one, points in zip(colours, series, kept, strict=True):
@@ -147,13 +148,11 @@ def horizontal_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
     return parts
 
 
-def legend(
-    names: Sequence[str], x: float, y: float, width: float, colours: Sequence[int] | None = None
-) -> tuple[list[str], float]:
+def _legend(names: Sequence[str], colours: Sequence[int], x: float, y: float, width: float) -> tuple[list[str], float]:
     """Return a coloured square and a name for each series, over as many lines as needed, and their height."""
     parts: list[str] = []
     left, top = x, y
-    for index, name in zip(colours or range(len(names)), names, strict=True):
+    for index, name in zip(colours, names, strict=True):
         needed = 24 + text_width(name, 12.0) + 12
         if left > x and left + needed > x + width:
             left, top = x, top + 20
@@ -163,8 +162,8 @@ def legend(
     return parts, top - y + 20
 
 
-def _round_steps(low: float, high: float, wanted: int = 5) -> list[float]:
-    rough = (high - low) / wanted
+def _round_steps(low: float, high: float) -> list[float]:
+    rough = (high - low) / WANTED_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)

@@ -23,7 +23,6 @@ _RULES = """
 .sp { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 14px; }
 .sp text { fill: var(--sp-ink); }
 .sp .muted { fill: var(--sp-muted); font-size: 12px; }
-.sp .title { font-weight: 600; }
 .sp .symbol { fill: var(--sp-accent); font-size: 12px; }
 .sp .edge { stroke: var(--sp-line); stroke-width: 1.2; fill: none; }
 .sp .node { fill: var(--sp-accent); stroke: var(--sp-paper); stroke-width: 1; }
@@ -33,8 +32,6 @@ _RULES = """
 .sp .axis { stroke: var(--sp-line); stroke-width: 1; }
 .sp .cell { fill: var(--sp-accent); stroke: var(--sp-grid); stroke-width: 1; }
 .sp .ring { fill: none; stroke: var(--sp-ink); stroke-width: 1.6; }
-.sp .ring.required { stroke: var(--sp-good); stroke-width: 3; }
-.sp .ring.forbidden { stroke: var(--sp-bad); stroke-width: 3; stroke-dasharray: 4 3; }
 .sp .bar { fill: var(--sp-accent); }
 .sp .curve { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
 .sp .dashed { stroke-dasharray: 5 4; }

@@ -15,6 +15,7 @@ from simplepcfg.drawing.style import stylesheet
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
 SLANT = 40.0  # degrees
+GAP = 16.0  # between pictures one below another
 Point = tuple[float, float]
 _NARROW = frozenset("iljtfrI.,;:'`|!()[]{} ")
 _WIDE = frozenset("mwMW@%")
@@ -107,12 +108,12 @@ def placed(svg: str, x: float, y: float) -> str:
     return f'<svg x="{number(x)}" y="{number(y)}"{svg.removeprefix("<svg")}'
 
 
-def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) -> str:
+def one_below_another(pictures: Sequence[str], label: str) -> str:
     """Return several pictures in one, from top to bottom."""
     sizes = [size_of(svg) for svg in pictures]
-    tops = accumulate((height + gap for _, height in sizes), initial=0.0)
+    tops = accumulate((height + GAP for _, height in sizes), initial=0.0)
     parts = [placed(svg, 0, y) for svg, y in zip(pictures, tops, strict=False)]
-    return picture(parts, max(width for width, _ in sizes), sum(height + gap for _, height in sizes) - gap, label)
+    return picture(parts, max(width for width, _ in sizes), sum(height + GAP for _, height in sizes) - GAP, label)
 
 
 def standalone(svg: str) -> str:
