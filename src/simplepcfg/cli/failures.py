@@ -8,9 +8,9 @@ from difflib import get_close_matches
 import typer
 
 from simplepcfg.cli.output import STANDARD_OUTPUT
-from simplepcfg.errors import SimplePCFGError, is_out_of_memory
+from simplepcfg.errors import InputError, ResourceError, SimplePCFGError, is_out_of_memory
 
-BAD_INPUT, NUMERICAL, RESOURCES, INTERRUPTED, BROKEN_PIPE = 2, 3, 4, 130, 141
+INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 and the number of the signal
 
 # Newer typers carry their own copy of click: its classes are reached through the one name that typer exports.
 UsageError: type[Exception] = next(
@@ -41,10 +41,10 @@ def exit_code_of(error: BaseException) -> int | None:
         case _ if is_out_of_memory(error):
             reason = f" ({error})" if str(error) else ""
             complain(f"out of memory: use shorter sentences, a smaller model or a machine with more{reason}")
-            return RESOURCES
+            return ResourceError.exit_code
     if isinstance(error, UsageError):
         complain(_explain_usage(error))
-        return BAD_INPUT
+        return InputError.exit_code
     return None
 
 
@@ -78,7 +78,7 @@ def _explain_os_error(error: OSError) -> int:
     if error.filename == STANDARD_OUTPUT:  # what is left in its buffer cannot be written at exit either
         silence_stdout()
     complain(f"{place}{error.strerror or error}")
-    return RESOURCES if error.errno in OUT_OF_SPACE else BAD_INPUT
+    return (ResourceError if error.errno in OUT_OF_SPACE else InputError).exit_code
 
 
 def _explain_usage(error: Exception) -> str:

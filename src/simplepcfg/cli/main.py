@@ -70,9 +70,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or (len(given) == 1 and given[0] in GROUPS):
         given.append("--help")
-    command = _command(given[0] if given and given[0] in EVERY else None)
-    _open_closed_streams()
-    _write_utf8()
+    command = _command(given[0] if given[0] in EVERY else None)
+    _prepare_streams()
     try:
         if given[:1] == ["benchmark"] or given[:2] == ["reproduce", "speed"]:
             raise InputError(f"{' '.join(given[:2])}: in a checkout, run python benchmarks/inside.py --paper DIR")
@@ -108,19 +107,18 @@ def _refuse_empty_values(given: Sequence[str]) -> None:
             raise InputError(f"{name} is empty; give it a value, or leave it out")
 
 
-def _open_closed_streams() -> None:
-    """Open standard streams that a shell has closed (`>&-`): what is read is empty, what is written goes nowhere."""
+def _prepare_streams() -> None:
+    """Open standard streams that a shell has closed (`>&-`), and write UTF-8 whatever the locale says, as in files.
+
+    From a closed one nothing is read, and what is written to it goes nowhere.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
 
 
 def _show_in_one_line(message: Warning | str, *_: object, **__: object) -> None:
     """Show a warning as any other remark, without the place in the code, which tells a user nothing."""
     print(f"simplepcfg: {' '.join(str(message).split())}", file=sys.stderr)
-
-
-def _write_utf8() -> None:
-    """Write standard output as UTF-8 whatever the locale says, as files are read."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")

@@ -90,7 +90,10 @@ def command(request: TrainRequest) -> None:
         raise InputError(f"--jobs {request.jobs} is for the runs of --seeds; leave it out")
     if resume is None:
         config, folder = _configuration(request, changes)
-        _refuse_one_pipe_twice(config.data.train, config.data.valid)
+        valid = config.data.valid
+        if valid is not None and valid in listed(config.data.train) and (valid == "-" or Path(valid).is_fifo()):
+            # Whoever reads a pipe a second time waits for ever.
+            raise InputError(f"{valid} is a pipe, so cannot be training and validation text both; save it to a file")
     elif request.config is not None or request.out is not None or request.seeds is not None:
         raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG, --out and --seeds")
     else:
@@ -203,12 +206,6 @@ def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfi
     if chosen.data.train is None:
         raise InputError(f"{config} names no training text; give --train FILE")
     return chosen, folder
-
-
-def _refuse_one_pipe_twice(train: str | tuple[str, ...] | None, valid: str | None) -> None:
-    """Raise InputError if both texts are one pipe: whoever reads it again waits for ever."""
-    if valid is not None and valid in listed(train) and (valid == "-" or Path(valid).is_fifo()):
-        raise InputError(f"{valid} is a pipe, so cannot be training and validation text both; save it to a file")
 
 
 def default_folder(name: str) -> Path:

@@ -100,21 +100,21 @@ def _of_sentence(
     if item.region_of and not members[last]:
         members[last] += table[len(item.words) :]  # the end, after an <eos> that was added
     entropies = [records[0].entropy if records else None for records in members]
-    return list(map(_of_region, regions, members, entropy_reductions(entropies)))
-
-
-def _of_region(region: str, records: Sequence[WordSurprisal], entropy_reduction: float | None) -> RegionSurprisal:
-    tokens = tuple(record.token for record in records if record.token is not None)
-    return RegionSurprisal(
-        region=region,
-        tokens=tokens,
-        surprisal=_sum(record.surprisal for record in records),
-        entropy=records[0].entropy if records else None,
-        unknown=sum(token == UNK for token in tokens),
-        syntactic_surprisal=_sum(record.syntactic_surprisal for record in records),
-        lexical_surprisal=_sum(record.lexical_surprisal for record in records),
-        entropy_reduction=entropy_reduction,
-    )
+    return [
+        RegionSurprisal(
+            region=region,
+            tokens=tuple(record.token for record in records if record.token is not None),
+            surprisal=_sum(record.surprisal for record in records),
+            entropy=entropy,
+            unknown=sum(record.token == UNK for record in records),
+            syntactic_surprisal=_sum(record.syntactic_surprisal for record in records),
+            lexical_surprisal=_sum(record.lexical_surprisal for record in records),
+            entropy_reduction=reduction,
+        )
+        for region, records, entropy, reduction in zip(
+            regions, members, entropies, entropy_reductions(entropies), strict=True
+        )
+    ]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

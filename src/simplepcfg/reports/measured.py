@@ -44,20 +44,15 @@ def measure(runs: Mapping[str, Run], trees: Sequence[SpanTree], source: str, rem
         treebank = Treebank(trees, run.preprocessing, source)
         if run.has_trees:
             with stage(f"measuring {name} on {counted(len(trees), 'tree')}"):
-                measured[name] = _measure_run(run, treebank, name)
-            reports[name] = measured[name].report
+                report = reports[name] = run.evaluate(treebank, name, labels=True)
+            assert report.f1 is not None
+            pairs = zip(treebank.gold, report.f1.predicted, strict=True)
+            predicted = [SpanTree.from_spans(tree.words, spans) for tree, spans in pairs]
+            labels = None if report.labels is None else report.labels.phrases
+            measured[name] = MeasuredRun(report, treebank.gold, predicted, labels)
         else:
             reports[name] = run.evaluate(treebank, name)
             remark(f"{name}: a model of kind {run.config.model.kind} has no trees; only its perplexity is shown")
-    first = next(iter(runs.values()))
-    common = Treebank(trees, first.preprocessing, source)
+    common = Treebank(trees, next(iter(runs.values())).preprocessing, source)
     reports |= {name: common.baseline(name) for name in BASELINES}
     return Measured(trees, measured, reports)
-
-
-def _measure_run(run: Run, treebank: Treebank, name: str) -> MeasuredRun:
-    report = run.evaluate(treebank, name, labels=True)
-    assert report.f1 is not None
-    pairs = zip(treebank.gold, report.f1.predicted, strict=True)
-    predicted = [SpanTree.from_spans(tree.words, spans) for tree, spans in pairs]
-    return MeasuredRun(report, treebank.gold, predicted, None if report.labels is None else report.labels.phrases)
