@@ -1,6 +1,5 @@
 """`simplepcfg distil`: an ensemble, a student of it, and what each is worth, by one command."""
 
-import json
 import os
 import re
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
-from simplepcfg.cli.train import RAW_SETTINGS
+from simplepcfg.cli.train import settings_of
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,9 +130,7 @@ def _settings(request: DistilRequest) -> list[str]:
         sniff(path)  # A file that cannot be read is refused before a folder is begun for it.
     if request.trees is not None and sniff(request.trees) != "trees" and not has_dependencies(request.trees):
         raise InputError(f"--test {request.trees} holds no bracketed trees; give a file of trees, CoNLL-U or none")
-    changes = list(request.settings or [])
-    changes += [f"{key}={json.dumps(path, ensure_ascii=False)}" for key, path in texts.items()]
-    return [*changes, *(RAW_SETTINGS if request.raw else ())]
+    return settings_of(request.settings, texts, request.raw)
 
 
 @dataclass(frozen=True, slots=True)

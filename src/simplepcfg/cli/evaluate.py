@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from simplepcfg.evaluation.columns import Column
 
 SUMMARY = "F1 and perplexity of runs and baselines."
-
-
 Format = Literal["table", "markdown"]
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from simplepcfg.training.recommendation import Recommendation
 
 SUMMARY = "Make text, trees and a vocabulary from a treebank."
-
 SHOWN_TAGS = 12
 Punctuation = Literal["tags", "characters", "keep"]
 

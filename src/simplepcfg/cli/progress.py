@@ -106,9 +106,8 @@ class Display:
             self.hide()
 
     def _watch(self) -> None:
-        on_terminal = (
-            sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        )  # where a line can be drawn again
+        # Where a line can be drawn again.
+        on_terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         began, lines = time.monotonic(), 0
         due = began + SECONDS_BEFORE
         while not self._over.wait(TICK):

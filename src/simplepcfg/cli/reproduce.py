@@ -10,8 +10,6 @@ from simplepcfg.cli.requests import arg, opt
 from simplepcfg.errors import InputError
 
 SUMMARY = "The paper's tables, beside its figures."
-
-
 PaperTableName = Literal["lm", "parsing", "multilingual"]
 
 

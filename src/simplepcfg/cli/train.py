@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from simplepcfg.training.start import TrainingResult
 
 SUMMARY = "Learn a grammar from text."
-RAW_SETTINGS = ["data.raw=true", "data.tokenize=true"]
 
 
 class Log(StrEnum):
@@ -75,7 +75,15 @@ def command(request: TrainRequest) -> None:
     """
     if is_follower():
         request = replace(request, quiet=True)
-    changes = settings_of(request)
+    files = request.train[0] if request.train is not None and len(request.train) == 1 else request.train
+    keys = {
+        "data.train": files,
+        "data.valid": request.valid,
+        "data.language": request.language,
+        "training.teacher": request.teachers,
+        "seed": request.seed,
+    }
+    changes = settings_of(request.settings, keys, request.raw)
     if request.plan:
         _print_plan(request, changes)
         return
@@ -115,19 +123,10 @@ def command(request: TrainRequest) -> None:
     note(f"the run is in {result.directory}; next: simplepcfg evaluate {quoted} FILE", request.quiet)
 
 
-def settings_of(request: TrainRequest) -> list[str]:
-    """Return the settings of --set, then those of the options that stand for keys, which count where both are given."""
-    changes = list(request.settings or [])
-    files = request.train[0] if request.train is not None and len(request.train) == 1 else request.train
-    options = {
-        "data.train": files,
-        "data.valid": request.valid,
-        "data.language": request.language,
-        "training.teacher": request.teachers,
-        "seed": request.seed,
-    }
-    changes += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in options.items() if value is not None]
-    return [*changes, *(RAW_SETTINGS if request.raw else ())]
+def settings_of(given: list[str] | None, keys: Mapping[str, object], raw: bool) -> list[str]:
+    """Return the settings of --set, then those of options that stand for keys, which count where both are given."""
+    changes = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in keys.items() if value is not None]
+    return [*(given or []), *changes, *(["data.raw=true", "data.tokenize=true"] if raw else [])]
 
 
 def _print_plan(request: TrainRequest, changes: list[str]) -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from simplepcfg.inference.labelled_trees import ScoredTree
 
 MOST_PICTURES = 200
-
-
 Format = Literal["brackets", "json", "pretty", "columns", "svg"]
 
 

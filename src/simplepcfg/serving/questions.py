@@ -21,8 +21,6 @@ from simplepcfg.inference.surprisal_tables import SurprisalTable
 from simplepcfg.serving import messages as m
 
 WORD = ("word", "token", "surprisal", "syntactic_surprisal", "lexical_surprisal", "entropy")  # of a record
-
-
 Answer = Record  # what is sent as JSON
 
 
