@@ -12,13 +12,13 @@ class Listener(Protocol):
     """Whoever shows how far a computation is."""
 
     def begin(self, what: str, total: float | None) -> None:
-        """Take notice of a stage, in which `total` is to be done; None where that is not known."""
+        """Begin a stage in which `total` is to be done; None where that is not known."""
 
     def advance(self, amount: float) -> None:
-        """Take notice of some more that is done."""
+        """Count more of the stage as done."""
 
     def end(self) -> None:
-        """Take notice of the end of the stage."""
+        """End the stage."""
 
 
 # Who is told of stages, if anyone, and what they are computed for.

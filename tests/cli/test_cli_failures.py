@@ -82,7 +82,7 @@ def test_a_defect_is_not_hidden(tiny_run: Path, monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(score, "Job", fail)
+    monkeypatch.setattr(score, "SentenceStream", fail)
     with pytest.raises(ZeroDivisionError):
         run_command(["score", str(tiny_run)])
 

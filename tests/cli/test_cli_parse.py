@@ -14,8 +14,8 @@ from nltk.tree import Tree
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.cli import parse
-from simplepcfg.cli.job import Job
 from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.sentence_stream import SentenceStream
 from simplepcfg.grammars import simple
 from simplepcfg.inference import batches as batched
 from tiny_runs import tiny_sentences
@@ -145,7 +145,7 @@ def test_trees_are_printed_as_they_are_found(
     monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 3)
     assert call("parse", tiny_run, text_file, *options).out == whole
     writer = Interrupted()
-    monkeypatch.setattr("simplepcfg.cli.job.write_lines", writer)
+    monkeypatch.setattr("simplepcfg.cli.sentence_stream.write_lines", writer)
     result = call("parse", tiny_run, text_file, *options)
     assert result.code == 130
     assert [len(lines) for lines in writer.written] == [3, 3]
@@ -169,8 +169,8 @@ def test_at_a_keyboard_the_remark_can_be_silenced(
             return True
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"the dog\ncat\n")))
-    with Job(parse.ParseRequest(run="tiny", quiet=quiet), "parsing", load(tiny_run)) as job:
-        assert list(job.chunks()) == [[["the", "dog"]], [["cat"]]]
+    with SentenceStream(parse.ParseRequest(run="tiny", quiet=quiet), "parsing", load(tiny_run)) as stream:
+        assert list(stream.chunks()) == [[["the", "dog"]], [["cat"]]]
     assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from command_calls import Call
 from simplepcfg.cli.corpus import answer_corpus
-from simplepcfg.cli.job import Answer
 from simplepcfg.cli.parse import ParseRequest, prepare
+from simplepcfg.cli.sentence_stream import Answer
 from simplepcfg.errors import ResourceError
 from tiny_runs import make_tiny_run, tiny_sentences
 

@@ -9,9 +9,9 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.job import Part, Prepare, read_inputs, refuse_missing_files, tell_files, title
 from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note
+from simplepcfg.cli.sentence_stream import Part, Prepare, read_inputs, refuse_missing_files, tell_files, title
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import TEMPORARY_SUFFIX, Record, crc32_of_file, write_json
 from simplepcfg.progress import stage
@@ -67,7 +67,7 @@ def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[st
     size = request.part_size or PART_SIZE
     _record(folder, request, grammars, size, {str(path.relative_to(folder)): file for file, path in paths.items()})
     kept = written = 0
-    passed: list[int] = []  # bytes of parts that nothing is done with, since the last one that was written
+    passed: list[int] = []  # bytes of the parts that were left out since the last one that was written
 
     def unfinished() -> Iterator[Part]:
         nonlocal kept
@@ -143,7 +143,7 @@ def _output_paths(files: list[str], folder: Path, suffix: str) -> dict[str, Path
 
 
 def _record(folder: Path, request: SentencesRequest, grammars: list[str], size: int, files: dict[str, str]) -> None:
-    """Write by what the folder is made; raise InputError if it was made by something else."""
+    """Write what the answers in the folder depend on; raise InputError if it was begun with anything else."""
     from simplepcfg.version import __version__
 
     options = {field.name: getattr(request, field.name) for field in fields(request)}

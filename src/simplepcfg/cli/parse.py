@@ -7,10 +7,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from simplepcfg.cli import corpus
-from simplepcfg.cli.job import Answer, Chunk, Job, Part
 from simplepcfg.cli.options import SentencesRequest, refuse_baseline
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
+from simplepcfg.cli.sentence_stream import Answer, Chunk, Part, SentenceStream
 from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
 from simplepcfg.errors import InputError
 
@@ -98,15 +98,15 @@ def prepare(request: ParseRequest) -> Answer:
         parse = partial(model.parse_spans, decode=request.decode, labels=request.labels == "learned")
 
     def answer(part: Part | None) -> None:
-        with Job(request, "parsing", model, part) as job:
-            blocks: Iterator[list[Any]] = map(parse, job.chunks())
+        with SentenceStream(request, "parsing", model, part) as stream:
+            blocks: Iterator[list[Any]] = map(parse, stream.chunks())
             if request.format == "svg":
                 write_lines([one_picture(chain.from_iterable(blocks))])
                 return
             if request.k is not None and request.format != "json":  # its keys name the unit
-                job.remark = "unit: nats (natural log-probability of words and tree), before each tree"
+                stream.remark = "unit: nats (natural log-probability of words and tree), before each tree"
             for trees in blocks:
-                job.write(trees, lambda item, found: [_text_of(item, found, request, job.place(item))])
+                stream.write(trees, lambda item, found: [_text_of(item, found, request, stream.place(item))])
 
     return answer
 

@@ -13,8 +13,8 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from simplepcfg.cli.job import Part, Prepare
 from simplepcfg.cli.options import SentencesRequest
+from simplepcfg.cli.sentence_stream import Part, Prepare
 from simplepcfg.errors import ResourceError, SimplePCFGError, TextWarning, is_out_of_memory
 from simplepcfg.files import remove_leftovers, write_bytes
 

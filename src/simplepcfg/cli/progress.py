@@ -43,7 +43,7 @@ def shows_progress(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Take the line away while something is printed: both may go to one terminal."""
+    """Hide the line while something is printed, since both may go to one terminal."""
     display = _display.get()
     if display is None:
         yield
@@ -99,7 +99,7 @@ class Display:
             self.hide()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop showing stages."""
         self._over.set()
         self._thread.join()
         with self.lock:
@@ -128,7 +128,7 @@ class Display:
         self._drawn = True
 
     def hide(self) -> None:
-        """Take the line away until the next moment at which it is drawn."""
+        """Clear the line, until it is drawn again."""
         if self._drawn:
             print(CLEARED, end="", file=sys.stderr, flush=True)
             self._drawn = False

@@ -6,11 +6,11 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from simplepcfg.cli import corpus
-from simplepcfg.cli.job import Answer, Chunk, Job, Part
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline
 from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
+from simplepcfg.cli.sentence_stream import Answer, Chunk, Part, SentenceStream
 from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def prepare(request: ScoreRequest) -> Answer:
     def answer(part: Part | None) -> list[Row]:
         if request.regions:
             return _score_regions(request, model)
-        with Job(request, "scoring", model, part) as job:
-            return write(request, job, model)
+        with SentenceStream(request, "scoring", model, part) as stream:
+            return write(request, stream, model)
 
     return answer
 
@@ -141,14 +141,14 @@ def _score_regions(request: ScoreRequest, model: "WordModel") -> list[Row]:
     ]
 
 
-def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> list[Row]:
+def _print_surprisals(request: ScoreRequest, stream: SentenceStream, model: "WordModel") -> list[Row]:
     """Print a row for each word; return the rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
     from simplepcfg.linguistics.word_model import ENTROPIES, INFORMATION, WordSurprisal
 
     fields = [name for name in INFORMATION if request.entropy or name not in ENTROPIES]
     names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in fields)]
-    numbers, held, errors = count(job.first + 1), list[Row](), list[float]()
+    numbers, held, errors = count(stream.first + 1), list[Row](), list[float]()
 
     def surprisals(chunk: Chunk) -> "Sequence[Sequence[WordSurprisal]]":
         if not isinstance(model, Run):
@@ -159,7 +159,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
 
     def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
         shown = [WordSurprisal(word, None, None, None) for word in item.words] if records is None else records
-        sentence, place = next(numbers), job.place(item).values()
+        sentence, place = next(numbers), stream.place(item).values()
         rows: list[list[Cell]] = []
         for index, record in enumerate(shown):
             nats = (getattr(record, name) for name in fields)
@@ -171,22 +171,22 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel") -> li
         return [] if request.json == "-" else [table_row(map(_cell, row)) for row in rows]
 
     # The empty chunk at the end gives an input without sentences its header, too.
-    for number, tables in enumerate(chain(map(surprisals, job.chunks()), [()])):
+    for number, tables in enumerate(chain(map(surprisals, stream.chunks()), [()])):
         if number == 0:  # not before something was read and computed: a refusal prints nothing
-            names += [*job.columns, *(["start", "end"] if request.offsets else [])]
+            names += [*stream.columns, *(["start", "end"] if request.offsets else [])]
             write_lines(["\t".join(names)] if request.json != "-" else [])
-        job.write(tables, lines)
+        stream.write(tables, lines)
     _tell_errors("surprisals are too large by about {:.2g} bits each, at most {:.2g}", errors, request.quiet)
     return held
 
 
-def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[Row]:
+def _print_scores(request: ScoreRequest, stream: SentenceStream, model: "WordModel") -> list[Row]:
     """Print a number for each sentence; return rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
 
     exact = not isinstance(model, Run) or model.shares_rules
     if not exact or request.json != "-":  # the keys of JSON name the unit
-        job.remark = f"unit: nats ({EXACT if exact else INEXACT}), one number a line"
+        stream.remark = f"unit: nats ({EXACT if exact else INEXACT}), one number a line"
     errors: list[float] = []
 
     def score(chunk: Chunk) -> list[float]:
@@ -196,18 +196,18 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel") -> list[R
         errors.extend(each.error for each in pruned)
         return [each.log_probability for each in pruned]
 
-    impossible, numbers = 0, count(job.first + 1)
+    impossible, numbers = 0, count(stream.first + 1)
     held: list[Row] = []
 
     def lines(item: "Item", value: float | None) -> list[str]:
         nonlocal impossible
         impossible += value == -math.inf
         if request.json is not None:
-            held.append({"sentence": next(numbers), **job.place(item), "log_probability_nats": value})
+            held.append({"sentence": next(numbers), **stream.place(item), "log_probability_nats": value})
         return [] if request.json == "-" else [_cell(value)]
 
-    for values in map(score, job.chunks()):
-        job.write(values, lines)
+    for values in map(score, stream.chunks()):
+        stream.write(values, lines)
     _tell_errors("log p is too small by about {:.2g} nats each, at most {:.2g}", errors, request.quiet)
     if impossible:
         one = impossible == 1

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -42,7 +41,7 @@ class Part:
     read: int  # bytes of the input, about
 
 
-class Job:
+class SentenceStream:
     """The sentences of files, folders and patterns, line for line, with what is said of them.
 
     Text that looks untokenised gets a remark or, if the run tokenises, text that seems to have several sentences on a
@@ -59,35 +58,34 @@ class Job:
         self.done = self.first
         self.remark: str | None = None  # printed before the first answer, so that a refusal stays one line
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
+        self._is_part = part is not None
         self._items: Iterable[Item]
         if part is None:
             inputs = read_inputs(asked, run.preprocessing)
-            self._files, self._items, self._size = inputs.files, inputs, inputs.size
+            self._files, self._items, size = inputs.files, inputs, inputs.size
         else:
-            self._files, self._items, self._size = [part.file], part.items, None
-        self._is_part = part is not None
+            self._files, self._items, size = [part.file], part.items, None
+        self._stage = stage(title(doing, self._files), size)
         self._at_keyboard = self._files == [STDIN] and sys.stdin.isatty()
-        self._doing, self._run, self._asked = doing, run, asked
-        self._by_work = run if isinstance(run, Run) else None
+        self._run, self._asked = run, asked
+        self._trained = run if isinstance(run, Run) else None  # None for an n-gram model
         self._most = longest_sentence(run, asked.max_words) if isinstance(run, Run) else asked.max_words
         self._too_long: list[str] = []
         spelling, closed = getattr(run, "spelling", None), getattr(run, "closed_vocabulary", False)
         self._unknown = UnknownWords(run.vocabulary, spelling, closed)
         self._waiting: deque[tuple[Item, object]] = deque()
         self._read = 0
-        self._stack = ExitStack()
-        self._advance: Callable[[float], None] = lambda amount: None
 
-    def __enter__(self) -> "Job":
+    def __enter__(self) -> "SentenceStream":
         if self._at_keyboard:
             note("type one sentence a line; Ctrl-D ends", self._asked.quiet)
         if not self._is_part:
             tell_files(self._asked, self._files)
-        self._advance = self._stack.enter_context(stage(title(self._doing, self._files), self._size))
+        self._advance = self._stage.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        self._stack.close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        self._stage.__exit__(kind, error, traceback)
         if isinstance(error, KeyboardInterrupt) and self.done:
             advice = "with --out DIR, the same command goes on"
             raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}; {advice}") from None
@@ -116,7 +114,7 @@ class Job:
         first = list(islice(items, 1 if by_line else LOOKED_AT))
         self._look_at(first)
         chunk: Chunk = []
-        run = self._by_work
+        run = self._trained
 
         def lengths() -> Iterator[int]:
             for item in chain(first, items):
