@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -166,15 +167,9 @@ def report(request: DistilRequest, trees: str, members: list[str], teachers: lis
     from simplepcfg.evaluation.rendering import markdown_report, rich_table
     from simplepcfg.inference.systems import evaluate_systems
 
-    def say(text: str) -> None:
-        note(text, request.quiet)
-
-    together = len(teachers) > 1
-    columns = evaluate_systems(
-        members, trees, together=together, ensemble_of=teachers, device=request.device, remark=say
-    )
-    columns += evaluate_systems([student, "right-branching"], trees, device=request.device, remark=say)
-    columns = with_intervals(columns)
+    evaluate = partial(evaluate_systems, device=request.device, remark=partial(note, quiet=request.quiet))
+    columns = evaluate(members, trees, together=len(teachers) > 1, ensemble_of=teachers)
+    columns = with_intervals(columns + evaluate([student, "right-branching"], trees))
     results_console().print(rich_table(columns, title=f"on {trees}"))
     write_text(str(request.out / "table.md"), markdown_report(columns, f"on {trees}") + "\n")
     write_json(str(request.out / "scores.json"), [column.to_dict() for column in columns])

@@ -11,7 +11,7 @@ from simplepcfg.cli.options import SentencesRequest, refuse_baseline
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
 from simplepcfg.cli.sentence_stream import Answer, Chunk, Part, SentenceStream
-from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
+from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -135,10 +135,12 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
 
 def _text_of(item: "Item", found: Any, request: ParseRequest, place: Mapping[str, str]) -> str:
     """Return a tree as text or, with --k, a list of scored ones; for None, as nothing was computed, a flat one."""
-    if request.k is None:
-        tree = flat_tree(item.words) if found is None else found
-        return render(tree, request.format, request.decode == "viterbi", place, item.offsets)
+    from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.labelled_trees import ScoredTree
 
-    trees = [ScoredTree(flat_tree(item.words), -math.inf)] if found is None else found
-    return render_k_best(trees, request.format, place, item.offsets)
+    if found is None:
+        flat = SpanTree.from_spans(item.words, [])
+        found = flat if request.k is None else [ScoredTree(flat, -math.inf)]
+    if request.k is not None:
+        return render_k_best(found, request.format, place, item.offsets)
+    return render(found, request.format, request.decode == "viterbi", place, item.offsets)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 MOST_PICTURES = 200
 Format = Literal["brackets", "json", "pretty", "columns", "svg"]
-
-
-def flat_tree(words: Sequence[str]) -> "SpanTree":
-    """Return the tree without inner constituents, which stands for one that was not computed."""
-    from simplepcfg.data.trees import SpanTree
-
-    return SpanTree.from_spans(list(words), [])
 
 
 def render(tree: "SpanTree", format: Format, tags: bool, place: Mapping[str, str], offsets: "Offsets | None") -> str:

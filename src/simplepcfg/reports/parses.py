@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from simplepcfg.drawing import tree_picture
-from simplepcfg.evaluation.f1 import SentenceSpans, evaluation_spans
+from simplepcfg.evaluation.f1 import SentenceSpans, Spans, evaluation_spans
 from simplepcfg.reports.measured import Measured, MeasuredRun
 from simplepcfg.reports.page import figure, heading, note, pair, table
 
@@ -64,14 +64,14 @@ def disagreement_parts(measured: Measured) -> list[str]:
 
 def _disagreement(first: str, one: MeasuredRun, second: str, other: MeasuredRun) -> list[str]:
     counts = [[0, 0], [0, 0], [0, 0]]  # constituents of both, of the first alone and of the second alone; gold ones
-    differences: list[tuple[float, int]] = []
+    differences: list[tuple[float, int, Spans, Spans]] = []  # share, place, spans of both
     for place, (gold, a, b) in enumerate(zip(one.gold, one.predicted, other.predicted, strict=True)):
         truth, mine, theirs = (evaluation_spans(tree) for tree in (gold, a, b))
         for count, spans in zip(counts, (mine & theirs, mine - theirs, theirs - mine), strict=True):
             count[0] += len(spans)
             count[1] += len(spans & truth)
         if mine != theirs and len(gold) in LENGTHS:
-            differences.append((len(mine - theirs) / len(mine), place))
+            differences.append((len(mine - theirs) / len(mine), place, mine, theirs))
     names = ("both have", f"only {first} has", f"only {second} has")
     rows = [
         [name, f"{count:,}", f"{100 * right / count:.1f} %" if count else "–"]
@@ -82,9 +82,8 @@ def _disagreement(first: str, one: MeasuredRun, second: str, other: MeasuredRun)
         table(["constituents that", "number", "of them gold"], rows),
     ]
     differences.sort(key=lambda item: (-item[0], item[1]))
-    for _, place in differences[:DIFFERENCES]:
+    for _, place, mine, theirs in differences[:DIFFERENCES]:
         a, b = one.predicted[place], other.predicted[place]
-        mine, theirs = evaluation_spans(a), evaluation_spans(b)
         told = "what {} has not is red"
         left = figure(tree_picture(a, wrong=mine - theirs), f"{first}; {told.format(second)}")
         right = figure(tree_picture(b, wrong=theirs - mine), f"{second}; {told.format(first)}")
