@@ -42,6 +42,8 @@ def test_taken_port(call: Call, tiny_run: Path) -> None:
         found = call("serve", tiny_run, "--port", taken.getsockname()[1])
     assert found.code == 4
     assert "cannot listen on" in found.err
+    elsewhere = call("serve", tiny_run, "--host", "192.0.2.1", "--port", 0)  # an address that no machine has
+    assert (elsewhere.code, elsewhere.err.count("\n")) == (4, 1)
     assert found.err.count("\n") == 1
 
 

@@ -151,6 +151,6 @@ def test_reading_times_that_are_refused(call: Call, tiny_run: Path, times: Path)
         [times, "--frequencies", "nowhere.txt"],
         [times, "--frequencies", os.devnull],
     ):
-        result = call("test", "reading-times", tiny_run, *arguments, "-q")
+        result = call("test", "reading-times", tiny_run, *arguments)
         assert (result.code, result.out) == (2, "")
         assert result.err.count("\n") == 1

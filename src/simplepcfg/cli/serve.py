@@ -50,9 +50,9 @@ def command(
     loaded = unique_names([load(name, device) for name in names])
     local = host in LOCAL_NAMES
     app = make_app(loaded, Limits(words=max_words), names=LOCAL_NAMES if local else None)
+    listener = _listen(host, port)
     if not local:
         note(f"listening on {host}: whoever reaches this machine can ask these runs", quiet)
-    listener = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     write_lines([f"http://{shown}:{listener.getsockname()[1]}"])
     note("Ctrl-C ends it", quiet)

@@ -151,6 +151,10 @@ def reading_times(request: ReadingTimesRequest) -> None:
         resamples=request.resamples,
         seed=request.seed,
     )
+    if request.frequencies is None:
+        note(
+            "frequencies are those of the words in DATA itself; --frequencies FILE counts a larger text", request.quiet
+        )
     for reason, count in used.left_out.items():
         note(f"{count:,} of {len(table.rows):,} words left out: {reason}", request.quiet)
     results = [replace(result, model=name) for name, result in zip(models, results, strict=True)]
@@ -191,9 +195,6 @@ def _word_counts(request: ReadingTimesRequest, table: "ItemTable") -> "Counter[s
     from simplepcfg.linguistics.word_predictors import token_counts
 
     if request.frequencies is None:
-        note(
-            "frequencies are those of the words in DATA itself; --frequencies FILE counts a larger text", request.quiet
-        )
         return token_counts(" ".join(sentence) for sentence in table.texts())
     counts = token_counts(open_text(request.frequencies))
     if not counts:
