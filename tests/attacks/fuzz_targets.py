@@ -181,7 +181,7 @@ class Targets:
             asked = json.loads(data)
         except (ValueError, RecursionError):
             return
-        table = Constraints.from_mapping(asked).token_bonus(len(self._words), prepared)
+        table = Constraints.from_mapping(asked).token_bonus(prepared)
         if table is not None and (table.shape != (10, 10) or bool(table.isnan().any())):
             raise Wrong("a table that is none")
 

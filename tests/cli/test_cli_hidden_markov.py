@@ -55,7 +55,7 @@ def test_perplexity_of_text(call: Call, chain_run: Path, text: Path) -> None:
     scores = run.score(text.read_text().splitlines())
     report = run.evaluate(text).perplexity
     assert report is not None
-    tokens = sum(len(item.tokens) for _, item in run.prepare(text.read_text().splitlines()))
+    tokens = sum(len(item.tokens) for item in run.prepare(text.read_text().splitlines()))
     assert report.perplexity == pytest.approx(math.exp(-sum(scores) / tokens))
     assert call("evaluate", chain_run, text).code == 0
 

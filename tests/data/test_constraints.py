@@ -12,32 +12,32 @@ from simplepcfg.data.constraints import Constraints, has_tree, stacked_bonuses, 
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.errors import InputError
 
-PLAIN = Prepared(list("abcdef"), list(range(6)))
+PLAIN = Preprocessing().apply(list("abcdef"))
 
 
-def allowed_trees(constraints: Constraints, prepared: Prepared, words: int) -> list[set[tuple[int, int]]]:
+def allowed_trees(constraints: Constraints, prepared: Prepared) -> list[set[tuple[int, int]]]:
     """The trees over the tokens that the bonus leaves possible."""
-    table = constraints.token_bonus(words, prepared)
+    table = constraints.token_bonus(prepared)
     trees = [{span for span, _ in tree} for tree in oracle.binary_trees(0, len(prepared.tokens))]
     return trees if table is None else [tree for tree in trees if all(table[span] > -math.inf for span in tree)]
 
 
 def test_required_spans_are_in_every_tree_that_is_left() -> None:
     asked = Constraints(require=((1, 4), (2, 4), (0, 6), (3, 4)))
-    trees = allowed_trees(asked, PLAIN, 6)
+    trees = allowed_trees(asked, PLAIN)
     every = [{span for span, _ in tree} for tree in oracle.binary_trees(0, 6)]
     assert trees == [tree for tree in every if {(1, 4), (2, 4)} <= tree]
     assert trees
 
 
 def test_forbidden_spans_are_in_none() -> None:
-    trees = allowed_trees(Constraints(forbid=((0, 2), (3, 6))), PLAIN, 6)
+    trees = allowed_trees(Constraints(forbid=((0, 2), (3, 6))), PLAIN)
     assert trees
     assert not any((0, 2) in tree or (3, 6) in tree for tree in trees)
 
 
 def test_bonuses_add_up() -> None:
-    table = Constraints(bonus=((0, 2, 1.5), (0, 2, 1), (3, 4, 9.0))).token_bonus(6, PLAIN)
+    table = Constraints(bonus=((0, 2, 1.5), (0, 2, 1), (3, 4, 9.0))).token_bonus(PLAIN)
     assert table is not None
     assert table[0, 2] == 2.5
     assert table.sum() == 2.5  # a word's own span is in every tree anyway
@@ -47,10 +47,10 @@ def test_dropped_words_are_taken_out() -> None:
     words = ["(", "the", "dog", ",", "barks", ")", "."]
     prepared = Preprocessing().apply(words)
     assert prepared.tokens == ["the", "dog", "barks"]
-    table = Constraints(require=((1, 4),), bonus=((2, 5, 2.0), (2, 4, 7.0))).token_bonus(7, prepared)
+    table = Constraints(require=((1, 4),), bonus=((2, 5, 2.0), (2, 4, 7.0))).token_bonus(prepared)
     assert table is not None
     assert table[1, 3] == -math.inf  # crosses the required (the dog ,)
-    table = Constraints(bonus=((2, 5, 2.0), (2, 4, 7.0))).token_bonus(7, prepared)
+    table = Constraints(bonus=((2, 5, 2.0), (2, 4, 7.0))).token_bonus(prepared)
     assert table is not None
     assert table[1, 3] == 2.0
     assert table.sum() == 2.0  # (dog ,) is one word to the model
@@ -64,9 +64,9 @@ def test_an_added_eos_is_not_the_users(asked: dict[str, list[list[int]]]) -> Non
     prepared = Preprocessing(eos=True).apply(["a", "b", "c"])
     assert len(prepared.tokens) == 4
     constraints = Constraints.from_mapping(asked)
-    shown = {frozenset(prepared.word_spans(tree)) for tree in allowed_trees(constraints, prepared, 3)}
-    plain = Prepared(["a", "b", "c"], [0, 1, 2])
-    assert shown == {frozenset(tree) for tree in allowed_trees(constraints, plain, 3)}
+    shown = {frozenset(prepared.word_spans(tree)) for tree in allowed_trees(constraints, prepared)}
+    plain = Preprocessing().apply(["a", "b", "c"])
+    assert shown == {frozenset(tree) for tree in allowed_trees(constraints, plain)}
     assert len(shown) == 1
 
 
@@ -97,7 +97,7 @@ def test_has_tree_against_enumeration(share: float) -> None:
 )
 def test_what_cannot_be_is_one_line(asked: dict[str, list[list[int]]], named: str) -> None:
     with pytest.raises(InputError, match=named) as caught:
-        token_bonuses([None, asked], [(PLAIN.tokens, PLAIN)] * 2)
+        token_bonuses([None, asked], [PLAIN] * 2)
     assert str(caught.value).startswith("sentence 1: ")
     assert "\n" not in str(caught.value)
 
@@ -137,17 +137,17 @@ def test_stacking() -> None:
 
 @pytest.mark.parametrize("words", [0, 1])
 def test_short_sentences_ask_for_nothing(words: int) -> None:
-    prepared = Prepared(["a"] * words, list(range(words)))
-    assert Constraints().token_bonus(words, prepared) is None
+    prepared = Preprocessing().apply(["a"] * words)
+    assert Constraints().token_bonus(prepared) is None
     if words:
-        assert Constraints(require=((0, 1),)).token_bonus(words, prepared) is None
+        assert Constraints(require=((0, 1),)).token_bonus(prepared) is None
     with pytest.raises(InputError, match="ends beyond"):
-        Constraints(require=((0, 2),)).token_bonus(words, prepared)
+        Constraints(require=((0, 2),)).token_bonus(prepared)
 
 
 def test_a_wrong_number_is_named() -> None:
     with pytest.raises(InputError, match="1 constraint for 2 sentences"):
-        token_bonuses([None], [(PLAIN.tokens, PLAIN)] * 2)
+        token_bonuses([None], [PLAIN] * 2)
 
 
 def test_every_pair_of_required_spans_that_does_not_cross_leaves_a_tree() -> None:
@@ -157,6 +157,6 @@ def test_every_pair_of_required_spans_that_does_not_cross_leaves_a_tree() -> Non
         asked = Constraints(require=(one, other))
         if crossing:
             with pytest.raises(InputError, match="cross"):
-                asked.token_bonus(6, PLAIN)
+                asked.token_bonus(PLAIN)
         else:
-            assert all({one, other} <= tree for tree in allowed_trees(asked, PLAIN, 6))
+            assert all({one, other} <= tree for tree in allowed_trees(asked, PLAIN))

@@ -46,7 +46,7 @@ def test_uses_over_text_are_expected_counts(run: Run) -> None:
 
 def test_words_and_spans_are_those_of_the_most_probable_trees(run: Run) -> None:
     report = run.symbols(SENTENCES, top=2)
-    tokens = [item.tokens for _, item in run.prepare(SENTENCES)]
+    tokens = [item.tokens for item in run.prepare(SENTENCES)]
     trees = run.parse_spans(SENTENCES, decode="viterbi")
     for use in report.nonterminals:
         spans = Counter(

@@ -76,5 +76,5 @@ def test_each_learns_more_than_word_frequencies(
     assert report.perplexity is not None
     assert report.f1 is not None
     assert report.perplexity.perplexity == pytest.approx(result.best.perplexity, rel=1e-4)
-    ids = [run.vocabulary.encode(item.tokens) for _, item in run.prepare(text)]
+    ids = [run.vocabulary.encode(item.tokens) for item in run.prepare(text)]
     assert report.perplexity.perplexity < unigram_perplexity(ids[:sentences], ids[sentences:], len(run.vocabulary))

@@ -40,7 +40,7 @@ def test_learns_more_than_word_frequencies(tmp_path: Path, kind: str) -> None:
     loaded = load_run(tmp_path / "run")
     run = Run(loaded.model, loaded.vocabulary, loaded.config)
     report = run.evaluate(trees[240:])
-    ids = [run.vocabulary.encode(item.tokens) for _, item in run.prepare(text)]
+    ids = [run.vocabulary.encode(item.tokens) for item in run.prepare(text)]
     assert report.perplexity is not None
     assert report.perplexity.perplexity < unigram_perplexity(ids[:240], ids[240:], len(run.vocabulary))
     parsed = run.parse(text[240:243], decode="viterbi")

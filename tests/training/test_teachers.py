@@ -178,7 +178,7 @@ def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path:
     tensors, record, *_ = read_tensor_file(folder.teacher)
     assert record["done"] == len(sentences)
     runs = [load(teachers / f"seed-{k}", "cpu") for k in (1, 2)]
-    tokens = [item.tokens for _, item in runs[0].prepare(sentences)]
+    tokens = [item.tokens for item in runs[0].prepare(sentences)]
     identity = {key: value for key, value in record.items() if key != "done"}
     kept = TeacherMarginals.load(folder.teacher, list(map(len, tokens)), identity)
     tables = [run.span_marginals(tokens) for run in runs]

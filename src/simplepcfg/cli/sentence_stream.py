@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -174,7 +174,8 @@ class SentenceStream:
 
         preprocessing = self._run.preprocessing
         for words, tags in split_sentences(chunk, preprocessing):
-            self._unknown.count([(words, preprocessing.apply(with_known_marks(self._run, words), tags))])
+            prepared = preprocessing.apply(with_known_marks(self._run, words), tags)
+            self._unknown.count([replace(prepared, words=words)])
 
     def _fitting(self, item: "Item") -> object:
         """Return the sentence, or `TOO_LONG` for one of more words than are computed; dropped ones do not count."""

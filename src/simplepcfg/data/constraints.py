@@ -61,8 +61,8 @@ class Constraints:
         """Tell whether there is any constraint."""
         return bool(self.require or self.forbid or self.bonus)
 
-    def token_bonus(self, words: int, prepared: Prepared) -> Tensor | None:
-        """Return the log-weight of each span over the tokens of a sentence of `words` words, [tokens + 1, tokens + 1].
+    def token_bonus(self, prepared: Prepared) -> Tensor | None:
+        """Return the log-weight of each span over the tokens of a sentence, [tokens + 1, tokens + 1].
 
         What the model does not see, such as dropped punctuation, is taken out of every span; a span that then has less
         than two words asks for nothing. None where nothing is asked for.
@@ -73,7 +73,7 @@ class Constraints:
         table = torch.zeros(n + 1, n + 1)
         required: dict[Span, Span] = {}  # and as the user wrote them
         for span in self.require:
-            i, j = self._mapped(span, words, prepared.kept)
+            i, j = _mapped(span, prepared)
             if 2 <= j - i < n:
                 for (a, b), written in required.items():
                     if a < i < b < j or i < a < j < b:
@@ -83,7 +83,7 @@ class Constraints:
                 table[:i, i + 1 : j] = -math.inf
                 table[i + 1 : j, j + 1 :] = -math.inf
         for span in self.forbid:
-            i, j = self._mapped(span, words, prepared.kept)
+            i, j = _mapped(span, prepared)
             if span[1] - span[0] == 1 or j - i == n > 1:
                 what = "one word" if span[1] - span[0] == 1 else "the whole sentence"
                 raise InputError(f"forbid {list(span)} is {what}, which every tree has; leave it out")
@@ -92,7 +92,7 @@ class Constraints:
             if j - i >= 2:
                 table[i, j] = -math.inf
         for start, end, value in self.bonus:
-            i, j = self._mapped((start, end), words, prepared.kept)
+            i, j = _mapped((start, end), prepared)
             if j - i >= 2:
                 table[i, j] += value
         if n < 2:
@@ -103,17 +103,17 @@ class Constraints:
             raise InputError("the constraints leave no tree for this sentence; allow more spans")
         return table
 
-    def _mapped(self, span: Span, words: int, kept: Sequence[int]) -> Span:
-        """Return a span of words as a span of kept words."""
-        i, j = span
-        if j > words:
-            raise InputError(f"span {[i, j]} ends beyond the sentence, which has {counted(words, 'word')}")
-        return bisect_left(kept, i), bisect_left(kept, j)
+
+def _mapped(span: Span, prepared: Prepared) -> Span:
+    """Return a span of words as a span of kept words."""
+    i, j = span
+    if j > len(prepared.words):
+        raise InputError(f"span {[i, j]} ends beyond the sentence, which has {counted(len(prepared.words), 'word')}")
+    return bisect_left(prepared.kept, i), bisect_left(prepared.kept, j)
 
 
 def token_bonuses(
-    constraints: Sequence[Constraints | Mapping[str, object] | None],
-    sentences: Sequence[tuple[Sequence[str], Prepared]],
+    constraints: Sequence[Constraints | Mapping[str, object] | None], sentences: Sequence[Prepared]
 ) -> list[Tensor | None]:
     """Return the bonus of each sentence, [tokens + 1, tokens + 1], or None; dictionaries are taken for constraints.
 
@@ -125,11 +125,11 @@ def token_bonuses(
             ", or None"
         )
     bonuses: list[Tensor | None] = []
-    for number, (item, (words, prepared)) in enumerate(zip(constraints, sentences, strict=True)):
+    for number, (item, prepared) in enumerate(zip(constraints, sentences, strict=True)):
         try:
             if item is not None and not isinstance(item, Constraints):
                 item = Constraints.from_mapping(item)
-            bonuses.append(None if item is None else item.token_bonus(len(words), prepared))
+            bonuses.append(None if item is None else item.token_bonus(prepared))
         except InputError as error:
             raise InputError(f"sentence {number}: {error}") from None
     return bonuses

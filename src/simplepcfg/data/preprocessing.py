@@ -33,11 +33,12 @@ MOST_CACHED = 1 << 20  # words, about as many as a text of some hundred million 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Tokens for a model and, for each that comes from the sentence, the index of its word there.
+    """The words of a sentence, its tokens for a model and, for each that comes from a word, the index of that word.
 
     An `<eos>` that was added is a token with no index, so `kept` may be one shorter than `tokens`.
     """
 
+    words: Sequence[str]
     tokens: list[str]
     kept: list[int]
 
@@ -79,7 +80,7 @@ class Preprocessing(BaseModel):
         tokens = [self._normalise(words[index]) for index in kept]
         if self.eos and tokens and tokens[-1] != EOS:
             tokens.append(EOS)
-        return Prepared(tokens, kept)
+        return Prepared(words, tokens, kept)
 
     def prepare_tree(self, tree: SpanTree) -> SpanTree:
         """Return the tree over the tokens that stay (never an added `<eos>`), without constituents that have none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.raw_text import shortened
@@ -27,13 +27,13 @@ class UnknownWords:
         self._words: Counter[str] = Counter()
         self._total = 0
 
-    def count(self, sentences: Iterable[tuple[Sequence[str], Prepared]]) -> None:
-        """Count the unknown words of some more sentences, each given as words and in its preprocessed form."""
-        for words, item in sentences:
+    def count(self, sentences: Iterable[Prepared]) -> None:
+        """Count the unknown words of some more sentences."""
+        for item in sentences:
             self._total += len(item.kept)
             # An added <eos> is a token beyond those that are kept.
             pairs = zip(item.kept, item.tokens, strict=False)
-            self._words.update(words[place] for place, token in pairs if token not in self._vocabulary)
+            self._words.update(item.words[place] for place, token in pairs if token not in self._vocabulary)
 
     def remarks(self) -> Iterator[str]:
         """Yield how many unknown words there are and the most frequent of them, and whether the run learned any."""

@@ -46,25 +46,26 @@ def in_batches(
 ) -> list[Result]:
     """Call ``compute``, without gradients, on batches of similar length; return the results in the order of the input.
 
-    Sentences of fewer than ``least`` words get the result of ``otherwise()``. ``cells`` replaces the largest size of a
-    batch, as sentences × words².
+    The indices of a batch are those of its sentences here. Sentences of fewer than ``least`` words are in no batch and
+    get the result of ``otherwise()``. ``cells`` replaces the largest size of a batch, as sentences × words².
     """
     for index, tokens in enumerate(sentences):
         if (reason := reason_too_long(run, len(tokens))) is not None:
             raise ResourceError(f"sentence {index} ({shortened(' '.join(tokens))!r}): {reason}")
     results = [otherwise() for _ in sentences]
     places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
-    encoded = [run.vocabulary.encode(sentences[index]) for index in places]
+    encoded = [run.vocabulary.encode(tokens) for tokens in sentences]
     limits = (cells or cells_a_batch(run), likelihood.sentences_a_batch(run.model, run.device))
-    lengths = [len(ids) for ids in encoded]
+    lengths = [len(encoded[index]) for index in places]
     with stage(counted(len(lengths), "sentence"), sum(length**2 for length in lengths)) as advance:
-        for indices in evaluation_batches(lengths, *limits):
-            what = f"computing on a sentence of {lengths[indices[-1]]} words"
+        for chosen in evaluation_batches(lengths, *limits):
+            indices = [places[position] for position in chosen]
+            what = f"computing on a sentence of {len(encoded[indices[-1]])} words"
             with resource_errors(what, MEMORY_ADVICE), torch.no_grad():
                 answers = compute(collate(encoded, indices).to(run.device))
             for index, result in zip(indices, answers, strict=True):
-                results[places[index]] = result
-            advance(sum(lengths[index] ** 2 for index in indices))
+                results[index] = result
+            advance(sum(len(encoded[index]) ** 2 for index in indices))
     return results
 
 

@@ -42,7 +42,7 @@ def most_probable_bracketings(
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one bracketing")
     prepared = run.prepare([sentence])
-    ((words, item),) = prepared
+    (item,) = prepared
     own = Constraints() if constraints is None else constraints
     own = own if isinstance(own, Constraints) else Constraints.from_mapping(own)
     drawn = sampled_trees(run, prepared, make_bonus([own], prepared, run.device), samples, seed)[0]
@@ -58,7 +58,7 @@ def most_probable_bracketings(
     whole = log_probability(())
     ranked = [
         Bracketing(
-            SpanTree.from_spans(words, spans), min(math.exp(log_probability(spans) - whole), 1.0), count / samples
+            SpanTree.from_spans(item.words, spans), min(math.exp(log_probability(spans) - whole), 1.0), count / samples
         )
         for spans, count in counts.most_common(k)
     ]

@@ -54,7 +54,7 @@ def complete(
             raise InputError(f"{name} = {value}; give {least} or more")
     if samples > MAX_SAMPLES:
         raise InputError(f"samples = {samples}; draw at most {MAX_SAMPLES:,} at a time, with another seed each time")
-    ((words, prepared),) = run.prepare([prefix])
+    (prepared,) = run.prepare([prefix])
     tokens = prepared.tokens[: len(prepared.kept)]
     if EOS in tokens:
         raise InputError(f"the prefix holds {EOS}, which ends a sentence; give the words before it")
@@ -70,8 +70,12 @@ def complete(
     likeliest = [index for index in order[: k + 2] if index != PAD_ID and index not in ending][:k]
     return Completion(
         seen,
-        [words[place] for place, token in zip(prepared.kept, tokens, strict=True) if token not in run.vocabulary],
-        [word for place, word in enumerate(words) if place not in set(prepared.kept)],
+        [
+            prepared.words[place]
+            for place, token in zip(prepared.kept, tokens, strict=True)
+            if token not in run.vocabulary
+        ],
+        [word for place, word in enumerate(prepared.words) if place not in set(prepared.kept)],
         float(state.log_prefix) + run.spellings_log_probability(tokens),
         [(run.vocabulary.words[index], float(probabilities[index])) for index in likeliest],
         float(probabilities[sorted(ending)].sum()),

@@ -78,11 +78,10 @@ class Ensemble:
 
     def parse_spans(self, sentences: Iterable[Sentence]) -> list[SpanTree]:
         """Return the tree of each sentence as spans; see `Run.parse_spans`."""
-        split = list(split_sentences(sentences, self.runs[0].preprocessing))
+        preprocessing = self.runs[0].preprocessing
+        split = list(split_sentences(sentences, preprocessing))
         return [
-            original_tree(
-                words, self.runs[0].preprocessing.apply(words, tags), [(i, j, PHRASE_LABEL) for i, j in spans]
-            )
+            original_tree(preprocessing.apply(words, tags), [(i, j, PHRASE_LABEL) for i, j in spans])
             for (words, tags), spans in zip(split, self._decode(split), strict=True)
         ]
 
@@ -107,16 +106,15 @@ class Ensemble:
         for run in self.runs:
             prepared = [run.preprocessing.apply(words, tags) for words, tags in sentences]
             first = first or prepared
-            pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
-            for (words, one), other in zip(pairs, first, strict=True):
+            for one, other in zip(prepared, first, strict=True):
                 if one.kept != other.kept or len(one.tokens) != len(other.tokens):
                     raise InputError(
                         # Quoted, not counted: callers pass sentences in parts, so a number here is not the file's line.
-                        f"sentence {shortened(' '.join(words))!r}: {self.runs[0].name} sees {len(other.tokens)} "
+                        f"sentence {shortened(' '.join(one.words))!r}: {self.runs[0].name} sees {len(other.tokens)} "
                         f"tokens, {run.name} {len(one.tokens)}; an ensemble needs runs whose preprocessing keeps the "
                         "same words"
                     )
-            tables = span_marginals(run, pairs, None, separators=True)
+            tables = span_marginals(run, prepared, None, separators=True)
             logs = [(table + LEAST_MARGINAL).log() / len(self.runs) for table in tables]
             total = [a + b for a, b in zip(total, logs, strict=True)] if total else logs
         return [best_trees(table.exp()[None])[0] if len(table) > 2 else [] for table in total]

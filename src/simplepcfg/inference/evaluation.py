@@ -19,7 +19,7 @@ from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, Vocab
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import most_probable_trees, viterbi_trees
-from simplepcfg.inference.marginals import Words, with_separators
+from simplepcfg.inference.marginals import with_separators
 from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans
 from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.inference.sentences import Sentence, listed, split_sentences
@@ -68,7 +68,7 @@ def _evaluate_treebank(
     if decode == "viterbi":
         decoded = [tree.spans for tree in most_probable_trees(run, tokens)]
     else:
-        bonus = with_separators(run, _words_of(treebank), lambda batch: None)
+        bonus = with_separators(run, treebank.prepared, lambda batch: None)
         decoded = mbr_spans(run, tokens, bonus, exact=True)
     spans = [item.word_spans(tree) for item, tree in zip(treebank.prepared, decoded, strict=True)]
     report = replace(treebank.report(name, spans), **_language_model(run, tokens))
@@ -82,28 +82,24 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     """
     if not run.has_trees:
         return None
-    prepared = _words_of(treebank)
     try:
-        trees = viterbi_trees(run, prepared, lambda batch: None)
+        trees = viterbi_trees(run, treebank.prepared, lambda batch: None)
     except InputError:
         return None
     report = treebank.labels(trees)
     if report is None or run.labels is None or not run.labels.phrase_shares:
         return report
-    bonus = with_separators(run, prepared, lambda batch: None)
-    return replace(report, own=treebank.own_labels(labelled_trees(run, prepared, bonus, run.labels, exact=True)))
-
-
-def _words_of(treebank: Treebank) -> Words:
-    return [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
+    bonus = with_separators(run, treebank.prepared, lambda batch: None)
+    labelled = labelled_trees(run, treebank.prepared, bonus, run.labels, exact=True)
+    return replace(report, own=treebank.own_labels(labelled))
 
 
 def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str) -> EvaluationReport:
     prepared = run.prepare(items)
-    tokens = [item.tokens for _, item in prepared]
+    tokens = [item.tokens for item in prepared]
     if all(len(item) < 2 for item in tokens):
         raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
-    words = sum(len(item.kept) for _, item in prepared)
+    words = sum(len(item.kept) for item in prepared)
     return EvaluationReport(name, len(items), words, **_language_model(run, tokens))
 
 

@@ -118,7 +118,7 @@ def describe_symbols(
     if items is None:
         tokens, source = own_text(run)
     else:
-        tokens = [item.tokens for _, item in run.prepare(items)]
+        tokens = [item.tokens for item in run.prepare(items)]
     counted: int | None = None
     gold: dict[str, Weighted] = {}
     spans: dict[int, Counter[str]] = defaultdict(Counter)

@@ -19,7 +19,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import Bonus, Words
+from simplepcfg.inference.marginals import Bonus
 from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.trees import LabelledTree
@@ -56,10 +56,10 @@ class SampledText:
     kept: float
 
 
-def viterbi_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTree]:
+def viterbi_trees(run: TrainedModel, prepared: list[Prepared], bonus: Bonus) -> list[SpanTree]:
     """Return the most probable tree of each sentence with its symbols; see ``Run.parse``."""
-    trees = most_probable_trees(run, [item.tokens for _, item in prepared], bonus)
-    return [labelled_tree(words, item, tree) for (words, item), tree in zip(prepared, trees, strict=True)]
+    trees = most_probable_trees(run, [item.tokens for item in prepared], bonus)
+    return list(map(labelled_tree, prepared, trees))
 
 
 def most_probable_trees(
@@ -73,7 +73,7 @@ def most_probable_trees(
     return in_batches(run, sentences, compute, lambda: NO_TREE)
 
 
-def k_best_trees(run: TrainedModel, prepared: Words, bonus: Bonus, k: int) -> list[list[ScoredTree]]:
+def k_best_trees(run: TrainedModel, prepared: list[Prepared], bonus: Bonus, k: int) -> list[list[ScoredTree]]:
     """Return the k most probable trees of each sentence; see ``Run.k_best``."""
     if not 1 <= k <= MAX_TREES:
         raise InputError(f"k = {k}; ask for 1 to {MAX_TREES:,} trees a sentence")
@@ -81,22 +81,24 @@ def k_best_trees(run: TrainedModel, prepared: Words, bonus: Bonus, k: int) -> li
     def compute(batch: Batch) -> list[list[LabelledTree]]:
         return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
 
-    answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
+    answers = in_batches(run, [item.tokens for item in prepared], compute, lambda: [NO_TREE])
     return _over_words(run, prepared, [trees or [NO_TREE] for trees in answers])
 
 
 def _over_words(
-    run: TrainedModel, prepared: Words, answers: Sequence[Sequence[LabelledTree]]
+    run: TrainedModel, prepared: list[Prepared], answers: Sequence[Sequence[LabelledTree]]
 ) -> list[list[ScoredTree]]:
     """Return the trees over the original words; their log-probability counts spellings, as that of the sentence."""
-    spelled = (run.spellings_log_probability(item.tokens) for _, item in prepared)
+    spelled = (run.spellings_log_probability(item.tokens) for item in prepared)
     return [
-        [ScoredTree(labelled_tree(words, item, tree), tree.log_probability + spelling) for tree in trees]
-        for (words, item), trees, spelling in zip(prepared, answers, spelled, strict=True)
+        [ScoredTree(labelled_tree(item, tree), tree.log_probability + spelling) for tree in trees]
+        for item, trees, spelling in zip(prepared, answers, spelled, strict=True)
     ]
 
 
-def sampled_trees(run: TrainedModel, prepared: Words, bonus: Bonus, samples: int, seed: int) -> list[list[ScoredTree]]:
+def sampled_trees(
+    run: TrainedModel, prepared: list[Prepared], bonus: Bonus, samples: int, seed: int
+) -> list[list[ScoredTree]]:
     """Return random trees of each sentence; see ``Run.sample_trees``."""
     if not 1 <= samples <= MAX_TREES:
         raise InputError(f"samples = {samples}; ask for 1 to {MAX_TREES:,} trees a sentence")
@@ -108,7 +110,7 @@ def sampled_trees(run: TrainedModel, prepared: Words, bonus: Bonus, samples: int
         )
         return drawn.to_list()
 
-    answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
+    answers = in_batches(run, [item.tokens for item in prepared], compute, lambda: [NO_TREE] * samples)
     return _over_words(run, prepared, answers)
 
 
@@ -170,7 +172,7 @@ def _drawn_trees(run: TrainedModel, drawn: SampledSentences) -> list[ScoredTree]
     trees = []
     for row, length, tree in zip(ids, lengths, drawn.trees.to_list(), strict=True):
         words = run.vocabulary.decode(row[: row.index(end) if end in row else length])
-        shown = labelled_tree(words, Prepared(words, list(range(len(words)))), tree)
+        shown = labelled_tree(Prepared(words, words, list(range(len(words)))), tree)
         trees.append(ScoredTree(shown, tree.log_probability))
     return trees
 
@@ -193,10 +195,10 @@ def _sample_chains(
     return SampledText(trees, math.exp(drawn.log_kept))
 
 
-def labelled_tree(words: Sequence[str], prepared: Prepared, tree: LabelledTree) -> SpanTree:
+def labelled_tree(prepared: Prepared, tree: LabelledTree) -> SpanTree:
     """Return a model's tree over its tokens as a tree over the original words; dropped words have the tag `T`.
 
     Where there is no tree, all words hang from one `X`.
     """
     spans = [(i, j, f"NT-{label}") for (i, j), label in zip(tree.spans, tree.labels, strict=True)]
-    return original_tree(words, prepared, spans, [f"T-{tag}" for tag in tree.tags])
+    return original_tree(prepared, spans, [f"T-{tag}" for tag in tree.tags])

@@ -35,7 +35,6 @@ def learn_labels(run: TrainedModel, trees: Sequence[SpanTree]) -> LabelMapping:
     labels = sorted({NO_CONSTITUENT, *(label for tree in gold for label in tree.values())})
     tag_names = sorted({tag for sentence in tags or () for tag in sentence})
     counts: dict[str, Tensor] = {}
-    usable = [number for number, item in enumerate(treebank.prepared) if len(item.tokens) >= 2]
 
     def add(part: str, rows: Tensor, names: Sequence[str], found: Sequence[str]) -> None:
         where = torch.tensor([names.index(name) for name in found], dtype=torch.int64, device=rows.device)
@@ -43,14 +42,13 @@ def learn_labels(run: TrainedModel, trees: Sequence[SpanTree]) -> LabelMapping:
         table.index_add_(0, where, rows)
 
     def compute(batch: Batch) -> list[None]:
-        for index, spans, nodes, words in zip(batch.indices, *tree_posteriors(run, batch), strict=True):
-            place = usable[index]
+        for place, spans, nodes, words in zip(batch.indices, *tree_posteriors(run, batch), strict=True):
             n = len(treebank.prepared[place].kept)
             inner = [k for k, (_, j) in enumerate(spans) if j <= n]  # without those that end in an added <eos>
             add("phrases", nodes[inner], labels, [gold[place].get(spans[k], NO_CONSTITUENT) for k in inner])
             if tags is not None:
                 add("tags", words[:n], tag_names, tags[place])
-        return [None] * len(batch.indices)
+        return [None] * len(batch)
 
     in_batches(run, [item.tokens for item in treebank.prepared], compute, lambda: None)
     phrase_shares = _shares(counts["phrases"].T, "NT", labels)

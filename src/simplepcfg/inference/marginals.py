@@ -22,7 +22,6 @@ from simplepcfg.inference.trained_model import TrainedModel
 
 # The constraints of each sentence: an object, a dictionary of the same keys, or None.
 ConstraintList = Sequence[Constraints | Mapping[str, object] | None]
-Words = Sequence[tuple[Sequence[str], Prepared]]
 Bonus = Callable[[Batch], Tensor | None]  # a weight for each span of a batch
 
 
@@ -34,17 +33,16 @@ class TaggedWord(NamedTuple):
     probability: float
 
 
-def make_bonus(constraints: ConstraintList | None, prepared: Words, device: torch.device) -> Bonus:
+def make_bonus(constraints: ConstraintList | None, prepared: list[Prepared], device: torch.device) -> Bonus:
     """Return a function from a batch of sentences to the span bonus of their constraints, or to None."""
     if constraints is None:
         return lambda batch: None
-    bonuses = zip(token_bonuses(constraints, prepared), prepared, strict=True)
-    return _stacked([bonus for bonus, (_, item) in bonuses if len(item.tokens) >= 2], device)
+    return _stacked(token_bonuses(constraints, prepared), device)
 
 
 def prepare_constrained(
     run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
-) -> tuple[Words, Bonus]:
+) -> tuple[list[Prepared], Bonus]:
     """Prepare sentences for a run, and return them with the span bonus of their constraints."""
     prepared = run.prepare(sentences)
     return prepared, make_bonus(constraints, prepared, run.device)
@@ -60,12 +58,12 @@ def _stacked(bonuses: Sequence[Tensor | None], device: torch.device) -> Bonus:
     return stacked
 
 
-def with_separators(run: TrainedModel, prepared: Words, bonus: Bonus) -> Bonus:
+def with_separators(run: TrainedModel, prepared: list[Prepared], bonus: Bonus) -> Bonus:
     """Return the bonus less ``data.separator_weight`` for spans that cross punctuation which the run does not see."""
     weight = run.config.data.separator_weight
     if not weight:
         return bonus
-    places = [separator_places(words, item.kept) for words, item in prepared if len(item.tokens) >= 2]
+    places = [separator_places(item.words, item.kept) for item in prepared]
 
     def with_weights(batch: Batch) -> Tensor | None:
         own, here = bonus(batch), [places[index] for index in batch.indices]
@@ -78,7 +76,7 @@ def with_separators(run: TrainedModel, prepared: Words, bonus: Bonus) -> Bonus:
 
 
 def span_marginals(
-    run: TrainedModel, prepared: Words, constraints: ConstraintList | None, separators: bool = False
+    run: TrainedModel, prepared: list[Prepared], constraints: ConstraintList | None, separators: bool = False
 ) -> list[Tensor]:
     """Return span marginals over each sentence's tokens, [tokens + 1, tokens + 1] on the CPU; 0 below two tokens.
 
@@ -92,14 +90,16 @@ def span_marginals(
         tables = run.grammar_of(batch).span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
         return [table[: n + 1, : n + 1] for table, n in zip(tables, batch.lengths.tolist(), strict=True)]
 
-    tables = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
-    for index, (_, item) in enumerate(prepared):
+    tables = in_batches(run, [item.tokens for item in prepared], compute, lambda: torch.zeros(0, 0))
+    for index, item in enumerate(prepared):
         if len(item.tokens) < 2:
             tables[index] = torch.zeros(len(item.tokens) + 1, len(item.tokens) + 1)
     return tables
 
 
-def word_span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
+def word_span_marginals(
+    run: TrainedModel, prepared: list[Prepared], constraints: ConstraintList | None
+) -> list[Tensor]:
     """Return span marginals over each sentence's original words, [words + 1, words + 1]; see ``Run``.
 
     What a run does not see is taken out of a span, as of a constraint: over `the dog , barks` the entries of `the dog`
@@ -108,18 +108,18 @@ def word_span_marginals(run: TrainedModel, prepared: Words, constraints: Constra
     tables = span_marginals(run, prepared, constraints)
     endings = _marginals_of_endings(run, prepared, constraints)
     over_words = []
-    for (words, item), table, ending in zip(prepared, tables, endings, strict=True):
+    for item, table, ending in zip(prepared, tables, endings, strict=True):
         n = len(item.kept)
         over_kept = table[: n + 1, : n + 1].clone()
         if ending is not None:
             over_kept[: n - 1, n] = ending
-        posts = torch.tensor([bisect_left(item.kept, place) for place in range(len(words) + 1)])
+        posts = torch.tensor([bisect_left(item.kept, place) for place in range(len(item.words) + 1)])
         over_words.append(over_kept[posts][:, posts])
     return over_words
 
 
 def _marginals_of_endings(
-    run: TrainedModel, prepared: Words, constraints: ConstraintList | None
+    run: TrainedModel, prepared: list[Prepared], constraints: ConstraintList | None
 ) -> list[Tensor | None]:
     """Return the marginal [n - 1] of each span that ends with the last word, with or without an added `<eos>`.
 
@@ -129,10 +129,10 @@ def _marginals_of_endings(
     own = token_bonuses([None] * len(prepared) if constraints is None else constraints, prepared)
     asked: list[int] = []  # the sentence of each span that is required; the first of them is the whole sentence
     bonuses = []
-    for index, (words, item) in enumerate(prepared):
+    for index, item in enumerate(prepared):
         if len(item.tokens) > len(item.kept) >= 2:
             for start in item.kept[:-1]:
-                required = Constraints(require=((start, item.kept[-1] + 1),)).token_bonus(len(words), item)
+                required = Constraints(require=((start, item.kept[-1] + 1),)).token_bonus(item)
                 tables = [table for table in (required, own[index]) if table is not None]
                 asked.append(index)
                 bonuses.append(torch.stack(tables).sum(0))
@@ -141,7 +141,7 @@ def _marginals_of_endings(
     def compute(batch: Batch) -> list[float]:
         return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
-    scores = in_batches(run, [prepared[index][1].tokens for index in asked], compute, lambda: -math.inf)
+    scores = in_batches(run, [prepared[index].tokens for index in asked], compute, lambda: -math.inf)
     marginals: list[Tensor | None] = [None] * len(prepared)
     for index, pairs in groupby(zip(asked, scores, strict=True), key=itemgetter(0)):
         values = torch.tensor([score for _, score in pairs], dtype=torch.float64)
@@ -160,10 +160,10 @@ def depths(run: TrainedModel, sentences: Iterable[Sentence]) -> list[list[float 
         over = (begun - ended)[:, :-1].tolist()
         return [row[:n] for row, n in zip(over, batch.lengths.tolist(), strict=True)]
 
-    tokens = [item.tokens if run.has_trees else [] for _, item in prepared]
+    tokens = [item.tokens if run.has_trees else [] for item in prepared]
     answers: list[list[float]] = in_batches(run, tokens, compute, list)
-    tables: list[list[float | None]] = [[None] * len(words) for words, _ in prepared]
-    for table, (_, item), answer in zip(tables, prepared, answers, strict=True):
+    tables: list[list[float | None]] = [[None] * len(item.words) for item in prepared]
+    for table, item, answer in zip(tables, prepared, answers, strict=True):
         for place, depth in zip(item.kept, answer, strict=False):  # an <eos> that was added has no place
             table[place] = depth
     return tables
@@ -183,12 +183,12 @@ def tagged_words(
             for tags, shares, n in zip(which.tolist(), best.tolist(), batch.lengths.tolist(), strict=True)
         ]
 
-    answers: list[list[tuple[int, float]]] = in_batches(run, [item.tokens for _, item in prepared], compute, list)
-    tagged = [[TaggedWord(word, None, 0.0) for word in words] for words, _ in prepared]
-    for row, (words, item), answer in zip(tagged, prepared, answers, strict=True):
+    answers: list[list[tuple[int, float]]] = in_batches(run, [item.tokens for item in prepared], compute, list)
+    tagged = [[TaggedWord(word, None, 0.0) for word in item.words] for item in prepared]
+    for row, item, answer in zip(tagged, prepared, answers, strict=True):
         for index, (tag, share) in zip(item.kept, answer, strict=False):
             # A sentence of probability 0 has no marginals; without this its words would have the first tag.
-            row[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
+            row[index] = TaggedWord(item.words[index], tag if share > 0 else None, min(share, 1.0))
     return tagged
 
 
@@ -199,4 +199,4 @@ def entropies(run: TrainedModel, sentences: Iterable[Sentence], constraints: Con
     def compute(batch: Batch) -> list[float]:
         return run.grammar_of(batch).entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
-    return in_batches(run, [item.tokens for _, item in prepared], compute, lambda: -math.inf)
+    return in_batches(run, [item.tokens for item in prepared], compute, lambda: -math.inf)

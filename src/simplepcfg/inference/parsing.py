@@ -21,7 +21,7 @@ from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.label_mapping import LabelMapping, Shares
 from simplepcfg.inference.labelled_trees import viterbi_trees
-from simplepcfg.inference.marginals import Bonus, Words, with_separators
+from simplepcfg.inference.marginals import Bonus, with_separators
 from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -35,7 +35,7 @@ MOST_PROBABLY = 2 / 3
 LabelledNodes = tuple[Spans, list[str], list[str]]
 
 
-def parse_spans(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, labels: bool) -> list[SpanTree]:
+def parse_spans(run: TrainedModel, prepared: list[Prepared], bonus: Bonus, decode: str, labels: bool) -> list[SpanTree]:
     """Return the tree of each sentence over its original words; see ``Run.parse_spans``."""
     check_decoder(decode)
     if decode == "viterbi":
@@ -43,10 +43,10 @@ def parse_spans(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, l
     exact, bonus = decode == "exact-mbr", with_separators(run, prepared, bonus)
     if labels and run.labels is not None and run.labels.phrase_shares:
         return labelled_trees(run, prepared, bonus, run.labels, exact=exact)
-    decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus, exact=exact)
+    decoded = mbr_spans(run, [item.tokens for item in prepared], bonus, exact=exact)
     return [
-        original_tree(words, item, [(i, j, PHRASE_LABEL) for i, j in spans])
-        for (words, item), spans in zip(prepared, decoded, strict=True)
+        original_tree(item, [(i, j, PHRASE_LABEL) for i, j in spans])
+        for item, spans in zip(prepared, decoded, strict=True)
     ]
 
 
@@ -101,7 +101,7 @@ class LabelTable:
 
 
 def labelled_trees(
-    run: TrainedModel, prepared: Words, bonus: Bonus, mapping: LabelMapping, *, exact: bool = False
+    run: TrainedModel, prepared: list[Prepared], bonus: Bonus, mapping: LabelMapping, *, exact: bool = False
 ) -> list[SpanTree]:
     """Return the minimum-Bayes-risk tree of each sentence with labels, over its original words.
 
@@ -127,13 +127,13 @@ def labelled_trees(
         tags = table("T", words.shape[2])
         return [([], [], tags.best(leaves, WORD_LABEL)) for leaves in words]
 
-    tokens = [item.tokens for _, item in prepared]
+    tokens = [item.tokens for item in prepared]
     answers = in_batches(run, tokens, compute, lambda: None)
     single = [item if len(item) == 1 else [] for item in tokens]
     tagged = in_batches(run, single, compute_tags, lambda: None, least=1)
     return [
-        _labelled_tree(words, item, tree or tag or ([], [], []), mapping)
-        for (words, item), tree, tag in zip(prepared, answers, tagged, strict=True)
+        _labelled_tree(item, tree or tag or ([], [], []), mapping)
+        for item, tree, tag in zip(prepared, answers, tagged, strict=True)
     ]
 
 
@@ -147,7 +147,7 @@ def tree_posteriors(
     return decoded, *grammar.symbols_given_trees(batch.words, batch.lengths, trees=decoded)
 
 
-def _labelled_tree(words: Sequence[str], item: Prepared, nodes: LabelledNodes, mapping: LabelMapping) -> SpanTree:
+def _labelled_tree(item: Prepared, nodes: LabelledNodes, mapping: LabelMapping) -> SpanTree:
     """Return a tree over the original words, without nodes that are no constituents; the whole sentence is one."""
     inner, labels, tags = nodes
     spans = []
@@ -156,5 +156,5 @@ def _labelled_tree(words: Sequence[str], item: Prepared, nodes: LabelledNodes, m
             spans.append((i, j, name))
         elif i == 0 and j >= len(item.kept):
             spans.append((i, j, PHRASE_LABEL))
-    dropped = [mapping.punctuation.get(escape_brackets(word), PUNCTUATION_TAG) for word in words]
-    return original_tree(words, item, spans, tags, dropped)
+    dropped = [mapping.punctuation.get(escape_brackets(word), PUNCTUATION_TAG) for word in item.words]
+    return original_tree(item, spans, tags, dropped)

@@ -68,7 +68,7 @@ class Run(TrainedModel):
             run.score(["the dog barks .", "a cat sees the dog ."])   # [-14.2, -18.9]
         """
         prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
-        tokens = [item.tokens for _, item in prepared]
+        tokens = [item.tokens for item in prepared]
         scores = log_probabilities(self, tokens, bonus)
         return [score + self.spellings_log_probability(each) for score, each in zip(scores, tokens, strict=True)]
 
@@ -83,7 +83,7 @@ class Run(TrainedModel):
             run.pruned_score(["the dog barks ."])   # [PrunedScore(log_probability=-14.2, error=0.0)]
         """
         prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
-        tokens = [item.tokens for _, item in prepared]
+        tokens = [item.tokens for item in prepared]
         pairs = zip(pruned_log_probabilities(self, tokens, bonus), tokens, strict=True)
         return [PrunedScore(value + self.spellings_log_probability(each), error) for (value, error), each in pairs]
 

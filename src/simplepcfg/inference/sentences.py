@@ -54,7 +54,6 @@ def region_texts(sentences: Iterable[object]) -> list[list[str]]:
 
 
 def original_tree(
-    words: Sequence[str],
     prepared: Prepared,
     spans: Iterable[tuple[int, int, str]] = (),
     tags: Sequence[str] = (),
@@ -66,9 +65,9 @@ def original_tree(
     they have the tags of `dropped`, which has one a word. An added `<eos>` is not shown: a span that then covers the
     same words as one below it goes, and the lower one's label stays. Without spans all words hang from one `X`.
     """
+    words, kept, n = prepared.words, prepared.kept, len(prepared.kept)
     if not words:
         return SpanTree((), (), ())
-    kept, n = prepared.kept, len(prepared.kept)
     labels = {(i, min(j, n)): label for i, j, label in spans if min(j, n) - i >= 2}
     tagged = [WORD_LABEL] * len(words) if dropped is None else list(dropped)
     for index, tag in zip(kept, tags, strict=False):

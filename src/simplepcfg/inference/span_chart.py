@@ -9,10 +9,11 @@ import torch
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.constraints import Constraints
+from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import ConstraintList, Words, make_bonus, span_marginals
+from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marginals
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -71,7 +72,7 @@ def make_chart(
     if not run.has_trees:
         raise InputError(f"{run.name}: a model of kind {run.config.model.kind} has no spans; use an sn-pcfg")
     prepared = run.prepare([sentence])
-    ((words, item),) = prepared
+    (item,) = prepared
     asked = None if constraints is None else [constraints]
     n = len(item.kept)
     cells = [(i, i + width) for width in range(2, n + 1) for i in range(n - width + 1)]
@@ -84,11 +85,15 @@ def make_chart(
         SpanProbability(i, j, _clamped(probability), names)
         for (i, j), (probability, names) in zip(cells, likeliest, strict=True)
     ]
-    return SpanChart([words[place] for place in item.kept], list(item.kept), spans)
+    return SpanChart([item.words[place] for place in item.kept], list(item.kept), spans)
 
 
 def _likeliest_symbols(
-    run: TrainedModel, prepared: Words, constraints: ConstraintList | None, cells: list[tuple[int, int]], count: int
+    run: TrainedModel,
+    prepared: list[Prepared],
+    constraints: ConstraintList | None,
+    cells: list[tuple[int, int]],
+    count: int,
 ) -> list[tuple[float, list[tuple[str, float]]]] | None:
     """Return, for each span, its marginal, which is the sum over symbols, and the likeliest symbols.
 
@@ -115,7 +120,7 @@ def _likeliest_symbols(
             ]
         ]
 
-    (answer,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
+    (answer,) = in_batches(run, [item.tokens for item in prepared], compute, lambda: None)
     return answer
 
 

@@ -36,7 +36,7 @@ def surprisal_records(
     """Return the surprisal of each word of each sentence and, with `ends`, of an added `<eos>` and of the end."""
     prepared = run.prepare(sentences)
     # Without ends, an added <eos> is left out; a sentence of which nothing is left has no end to ask for.
-    tokens = [item.tokens if ends else item.tokens[: len(item.kept)] for _, item in prepared]
+    tokens = [item.tokens if ends else item.tokens[: len(item.kept)] for item in prepared]
     # A pruned chart has half of the rows, and other temporary tensors are small.
     cells, emissions = _cells_a_batch(run) * (4 if pruned else 1), run.grammar.emissions
     errors: list[float] = []
@@ -67,8 +67,8 @@ def surprisal_records(
     if any(math.isnan(values[0]) for answer in answers for values in answer):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     tables = SurprisalTables(
-        SurprisalTable(word_records(words, item, run.vocabulary, values, run.spelling_log_probability))
-        for (words, item), values in zip(prepared, answers, strict=True)
+        SurprisalTable(word_records(item, run.vocabulary, values, run.spelling_log_probability))
+        for item, values in zip(prepared, answers, strict=True)
     )
     tables.errors = errors
     return tables

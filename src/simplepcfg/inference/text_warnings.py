@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
 from functools import partial
 
 from simplepcfg.data.preprocessing import Prepared
@@ -22,13 +21,13 @@ class TextWarnings:
         self._unknown_words = partial(UnknownWords, vocabulary, spelling, closed)
         self._told: set[str] = set()
 
-    def look_at(self, name: str, sentences: Sequence[tuple[Sequence[str], Prepared]], plain: bool) -> None:
+    def look_at(self, name: str, sentences: list[Prepared], plain: bool) -> None:
         """Warn by ``TextWarning``, which filters of Python's ``warnings`` can name.
 
         ``name`` is that of the run; the sentences of ``plain`` text may be split wrongly, those of trees are not.
         """
         if plain and "split" not in self._told:
-            words = [words for words, _ in sentences]
+            words = [item.words for item in sentences]
             remark = untokenized_remark(words) or paragraph_remark(words)
             if remark is not None:
                 self._warn("split", f"{name}: the text {remark}; simplepcfg.split_raw splits it into words")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -126,12 +127,12 @@ class TrainedModel:
         """Return the log-probability (nats) of the spellings of all tokens of a sentence."""
         return sum(map(self.spelling_log_probability, tokens))
 
-    def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
-        """Return the words of each sentence and their preprocessed form; warn of text that suits the run badly."""
+    def prepare(self, sentences: Iterable[Sentence]) -> list[Prepared]:
+        """Return each sentence with its tokens; warn of text that suits the run badly."""
         split = list(split_sentences(sentences, self.preprocessing))
         known = self.preprocessing.punctuation == "keep"  # marks may be written otherwise than in the training text
         prepared = [
-            (words, self.preprocessing.apply(with_known_marks(self, words) if known else words, tags))
+            replace(self.preprocessing.apply(with_known_marks(self, words) if known else words, tags), words=words)
             for words, tags in split
         ]
         self._text_warnings.look_at(self.name, prepared, plain=all(tags is None for _, tags in split))

@@ -71,7 +71,6 @@ class WordModel(WordReader, Protocol):
 
 
 def word_records(
-    words: Words,
     prepared: Prepared,
     vocabulary: Vocabulary,
     values: Sequence[tuple[float, float | None, float | None, float | None]],
@@ -87,9 +86,9 @@ def word_records(
         spelling = -log_spelling(token)
         lexical = None if lexical is None else lexical + spelling
         scored.append((vocabulary.listed(token), surprisal + spelling, entropy, syntactic, lexical))
-    records = [WordSurprisal(word, None, None, None) for word in words]
+    records = [WordSurprisal(word, None, None, None) for word in prepared.words]
     for place, score in zip(prepared.kept, scored, strict=False):
-        records[place] = WordSurprisal(words[place], *score)
+        records[place] = WordSurprisal(prepared.words[place], *score)
     records += [WordSurprisal(EOS, *score) for score in scored[len(prepared.kept) :]]
     if len(values) > len(prepared.tokens) > 0:
         records.append(WordSurprisal(END, END, *values[-1]))

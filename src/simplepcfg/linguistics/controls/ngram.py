@@ -117,13 +117,13 @@ class NgramModel:
         prepared = [self.preprocessing.apply(words) for words in sentences]
         log_probabilities = self._values([item.tokens for item in prepared])
         records = []
-        for words, item, values in zip(sentences, prepared, log_probabilities, strict=True):
+        for item, values in zip(prepared, log_probabilities, strict=True):
             expected: list[float | None] = [None] * len(values)
             if entropies:
                 line = (START, *self.vocabulary.encode(item.tokens))
                 expected = [self._entropy(self._known(line[: place + 1])) for place in range(len(line))]
             rows = [(-log_p, entropy, None, None) for log_p, entropy in zip(values.tolist(), expected, strict=True)]
-            records.append(word_records(words, item, self.vocabulary, rows, self._log_spelling))
+            records.append(word_records(item, self.vocabulary, rows, self._log_spelling))
         return records
 
     def _values(self, sentences: Sequence[Words]) -> Iterator[Floats]:
