@@ -69,6 +69,13 @@ def test_dropped_punctuation_alone_has_tags_as_it_has_beside_words(labelled: Pat
     assert "T" not in alone.tags
 
 
+def test_dropped_punctuation_has_the_tags_of_a_treebank_whose_tags_are_not_penns(tiny_run: Path) -> None:
+    tree = SpanTree(("the", "dog", ",", "barks", "."), ("ART", "NOM", "$,", "VVFIN", "$."), ((0, 5, "S"), (0, 2, "NP")))
+    mapping = learn_labels(load(tiny_run), [tree])
+    assert mapping.punctuation == {",": "$,", ".": "$."}
+    assert set(mapping.tags.values()) <= {"ART", "NOM", "VVFIN"}
+
+
 def test_shares_are_probabilities(tiny_run: Path, trees_file: Path) -> None:
     mapping = learn_labels(load(tiny_run), list(read_trees(trees_file)))
     for shares in (mapping.phrase_shares, mapping.tag_shares):

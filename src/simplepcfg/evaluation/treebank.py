@@ -42,8 +42,9 @@ class Treebank:
         self.original = with_word_tags(given, punctuation)
         self.prepared: list[Prepared] = [preprocessing.apply(tree.words, tree.tags) for tree in self.original]
         self.gold = [preprocessing.prepare_tree(tree) for tree in self.original]
+        self.file_tags = [tree.tags for tree in given]  # of all words, where those of `original` may be others
         tags = [[tree.tags[index] for index in item.kept] for tree, item in zip(given, self.prepared, strict=True)]
-        # As the file has them; None where all words have the same one.
+        # Those of the words that stay; None where all of them have the same one.
         self.gold_tags = tags if len(set(chain.from_iterable(tags))) > 1 else None
         if self.original and not any(len(tree) >= 2 for tree in self.gold):
             raise InputError(

@@ -83,7 +83,7 @@ def _likeliest(shares: Shares) -> dict[str, str]:
 
 def _tags_of_dropped_words(treebank: Treebank) -> dict[str, str]:
     counts: dict[str, Counter[str]] = {}
-    for tree, item in zip(treebank.original, treebank.prepared, strict=True):
-        for place in set(range(len(tree.words))).difference(item.kept):
-            counts.setdefault(tree.words[place], Counter())[tree.tags[place]] += 1
+    for file_tags, item in zip(treebank.file_tags, treebank.prepared, strict=True):
+        for place in set(range(len(item.words))).difference(item.kept):
+            counts.setdefault(item.words[place], Counter())[file_tags[place]] += 1
     return {word: min(tags, key=lambda tag: (-tags[tag], tag)) for word, tags in sorted(counts.items())}
