@@ -80,7 +80,7 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
     tags: list[str] = []
     reasons = losses.reasons
     for index, (word, full_tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
-        tag = word_tag(full_tag)
+        tag = plain_label(full_tag).split("|", 1)[0] or full_tag  # of alternatives (VBG|NN) the first
         if word[0] == "*" and _TRACE_WORD.fullmatch(word):
             reasons[TRACES] += 1
         elif conventions.keeps(word, tag):
@@ -106,11 +106,6 @@ def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses
             tokens[index] = escape_brackets(token)
             losses.reasons[SPACES] += has_space(words[index])
     return tokens
-
-
-def word_tag(tag: str) -> str:
-    """Return a leaf's tag without features and function; of alternatives (VBG|NN) the first."""
-    return plain_label(tag).split("|", 1)[0] or tag
 
 
 def plain_label(label: str) -> str:

@@ -57,7 +57,7 @@ def open_text(path: PathName, seen: Callable[[str], object] | None = None, encod
     `seen` is called with each line. Raises InputError if the file cannot be read or is in another encoding.
     """
     if seen is not None:
-        return _told(open_text(path, encoding=encoding), seen)
+        return _shown_to(seen, open_text(path, encoding=encoding))
     if (pipe := _pipe_identity(path)) is not None and pipe in _sniffed_pipes:
         return _sniffed_pipes.pop(pipe)
     name = display_name(path)
@@ -111,7 +111,8 @@ def _marked(
         yield from map(ConlluSentence, split(lines))
 
 
-def _told(lines: Iterator[str], seen: Callable[[str], object]) -> Iterator[str]:
+def _shown_to(seen: Callable[[str], object], lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines, each after a call of `seen` with it."""
     for line in lines:
         seen(line)
         yield line

@@ -47,18 +47,12 @@ class SpanTree:
         return len(self.words)
 
     @classmethod
-    def from_spans(
-        cls,
-        words: Sequence[str],
-        spans: Iterable[tuple[int, int]],
-        label: str = PHRASE_LABEL,
-        tag: str = WORD_LABEL,
-    ) -> SpanTree:
+    def from_spans(cls, words: Sequence[str], spans: Iterable[tuple[int, int]]) -> SpanTree:
         """Return a tree of unlabelled spans in any order, such as a parser's; the span over all words is added."""
         n = len(words)
         nested = sorted({*spans, (0, n)}, key=lambda span: (span[0], -span[1])) if n else []
         check_nested(nested, n)
-        return cls(tuple(words), (tag,) * n, tuple((i, j, label) for i, j in nested))
+        return cls(tuple(words), (WORD_LABEL,) * n, tuple((i, j, PHRASE_LABEL) for i, j in nested))
 
     @classmethod
     def from_nltk(cls, tree: Tree) -> SpanTree:
@@ -106,9 +100,7 @@ class SpanTree:
 
         return standalone(tree_picture(self))
 
-    def _repr_svg_(self) -> str:
-        """Draw the tree in notebooks."""
-        return self.to_svg()
+    _repr_svg_ = to_svg  # what notebooks show
 
     def to_brackets(self) -> str:
         """Return the tree as one line of brackets; round brackets inside words become -LRB- and -RRB-."""

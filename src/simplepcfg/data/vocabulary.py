@@ -30,17 +30,17 @@ class Vocabulary:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._words = tuple(words)
-        if self._words[:2] != (PAD, UNK):
-            raise InputError(f"a vocabulary must begin with {PAD} and {UNK}, not {' '.join(self._words[:2])!r}")
-        self._ids = {word: index for index, word in enumerate(self._words)}
-        if len(self._ids) != len(self._words):
-            repeated = next(word for word, count in Counter(self._words).items() if count > 1)
+        self.words = tuple(words)  # in the order of their ids, specials included
+        if self.words[:2] != (PAD, UNK):
+            raise InputError(f"a vocabulary must begin with {PAD} and {UNK}, not {' '.join(self.words[:2])!r}")
+        self._ids = {word: index for index, word in enumerate(self.words)}
+        if len(self._ids) != len(self.words):
+            repeated = next(word for word, count in Counter(self.words).items() if count > 1)
             raise InputError(f"the vocabulary lists {repeated!r} more than once; list it once")
         # Padding is not a word: where a text says "<pad>", it is an unknown one.
         self._ids[PAD] = UNK_ID
         self._class_ids: dict[tuple[tuple[str, str], tuple[str, str] | None], int] = {}  # by the looks of unknown words
-        self.has_unknown_classes = any(map(is_unknown_class, self._words))
+        self.has_unknown_classes = any(map(is_unknown_class, self.words))
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1) -> Vocabulary:
@@ -80,14 +80,9 @@ class Vocabulary:
         special = [word for word in known if word in SPECIAL_WORDS]
         return cls([*special, *learned_classes(rest), *known[len(special) :]])
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Return all words in the order of their ids, specials included."""
-        return self._words
-
     def __len__(self) -> int:
         """Number of ids, specials included."""
-        return len(self._words)
+        return len(self.words)
 
     def __contains__(self, word: object) -> bool:
         """Tell whether a word has an id of its own."""
@@ -105,24 +100,24 @@ class Vocabulary:
 
     def __eq__(self, other: object) -> bool:
         """Compare two vocabularies; they are equal when every id means the same word."""
-        return isinstance(other, Vocabulary) and self._words == other._words
+        return isinstance(other, Vocabulary) and self.words == other.words
 
     __hash__ = None  # type: ignore[assignment]
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the words, whatever their ids: models over the same words give comparable perplexities."""
-        return hashlib.sha256("\n".join(sorted(self._words)).encode()).hexdigest()
+        return hashlib.sha256("\n".join(sorted(self.words)).encode()).hexdigest()
 
     @property
     def checksum(self) -> str:
         """CRC-32 of the words in the order of their ids, by which weights know the vocabulary that they belong to."""
-        return f"{zlib.crc32(chr(10).join(self._words).encode()):08x}"
+        return f"{zlib.crc32(chr(10).join(self.words).encode()):08x}"
 
     @property
     def size(self) -> int:
         """Number of words, as `data.vocabulary_size` counts them: without specials and classes."""
-        return sum(word not in SPECIAL_WORDS and not is_unknown_class(word) for word in self._words)
+        return sum(word not in SPECIAL_WORDS and not is_unknown_class(word) for word in self.words)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Return the ids of prepared tokens; unknown ones have that of their class or of `<unk>`."""
@@ -147,17 +142,17 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the words of ids."""
-        return [self._words[index] for index in ids]
+        return [self.words[index] for index in ids]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one word a line, line k + 1 for id k, replacing the file in one step.
 
         Raises InputError for a word that cannot stand on a line, such as one with a line break.
         """
-        for word in self._words:
+        for word in self.words:
             if _is_blank(word) or "\n" in word or word != word.rstrip("\r") or "\0" in word:
                 raise InputError(f"the word {word!r} cannot stand on a line of a vocabulary file; remove it")
-        write_text(Path(path), "".join(f"{word}\n" for word in self._words))
+        write_text(Path(path), "".join(f"{word}\n" for word in self.words))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:

@@ -75,7 +75,11 @@ def sample_chains(
         if len(cooled) == 2:
             rows = rows @ cooled[1]
         following = _draw(torch.where(going[:, None], rows * reach[left - 2], 1.0), generator)
-        scores += torch.where(going, _picked(plain[1:], state, following).log(), 0.0)
+        if len(cooled) == 2:
+            chosen = (plain[1][state] * plain[2][:, following].T).sum(-1)
+        else:
+            chosen = plain[1][state, following]
+        scores += torch.where(going, chosen.log(), 0.0)
         state = torch.where(going, following, state)
     lengths = (states >= 0).sum(1)
     if end is None:
@@ -105,10 +109,3 @@ def _ending(emissions: Emissions, start: Tensor, end: int | None, temperature: f
 def _draw(weights: Tensor, generator: torch.Generator) -> Tensor:
     """Draw an index of each row, with probability proportional to its weight."""
     return torch.multinomial(weights.to(generator.device), 1, generator=generator)[:, 0].to(weights.device)
-
-
-def _picked(factors: list[Tensor], before: Tensor, after: Tensor) -> Tensor:
-    """Return the transition probability of each pair of states."""
-    if len(factors) == 1:
-        return factors[0][before, after]
-    return (factors[0][before] * factors[1][:, after].T).sum(-1)

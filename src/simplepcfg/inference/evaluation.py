@@ -8,7 +8,7 @@ from functools import partial
 from os import PathLike, fspath
 
 from simplepcfg.data.readers import has_dependencies, read_dependencies, read_sentences, read_trees, sniff
-from simplepcfg.data.spelling import spelling_log_probability
+from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
 from simplepcfg.data.trees import SpanTree, as_tree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
@@ -105,16 +105,30 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str) -> E
 
 def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> Record:
     """Return the fields of a report that concern likelihoods."""
-    lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
-    closed = perplexity(log_probabilities(run, tokens), lengths, eos)
-    fields: dict[str, object] = {
+    spelling = None if run.closed_vocabulary else run.spelling
+    fields = _likelihoods(run.vocabulary, tokens, log_probabilities(run, tokens), run.preprocessing.eos, spelling)
+    return fields if run.shares_rules else {**fields, "likelihood": POSTERIOR_MEAN}
+
+
+def _likelihoods(
+    vocabulary: Vocabulary,
+    tokens: Sequence[Sequence[str]],
+    log_p: Sequence[float],
+    eos: bool,
+    spelling: SpellingModel | None,
+) -> Record:
+    """Return the fields of a report that concern likelihoods, of sentences whose exact log-probabilities are known."""
+    closed = perplexity(log_p, [len(item) for item in tokens], eos)
+    # Unknown words are counted in the sentences of two words or more, over which perplexity is computed.
+    words = [word for item in tokens if len(item) >= 2 for word in item if word != EOS]
+    unknown = sum(not vocabulary.knows(word) for word in words)
+    log_spelling = partial(spelling_log_probability, spelling, vocabulary)
+    return {
         "perplexity": closed,
-        "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
-        "vocabulary": vocabulary_use(run.vocabulary, tokens),
+        "likelihood": "exact",
+        "vocabulary": VocabularyUse(vocabulary.size, vocabulary.fingerprint, len(words), unknown),
+        "open_vocabulary": None if spelling is None else open_vocabulary(closed, tokens, log_spelling),
     }
-    if run.spelling is not None and not run.closed_vocabulary:
-        fields["open_vocabulary"] = open_vocabulary(closed, tokens, run.spelling_log_probability)
-    return fields
 
 
 def evaluate_ngram(model: NgramModel, items: Sequence[Sentence], name: str) -> EvaluationReport:
@@ -128,21 +142,6 @@ def evaluate_ngram(model: NgramModel, items: Sequence[Sentence], name: str) -> E
     tokens = [item.tokens for item in prepared]
     # The end stands for the <eos> of a run that adds one, and such a run scores sentences of one word, too.
     eos = EOS in model.vocabulary
-    lengths = [len(item) + eos if item else 0 for item in tokens]
-    closed = perplexity(model.token_log_probabilities(tokens), lengths, eos)
-    log_spelling = partial(spelling_log_probability, model.spelling, model.vocabulary)
-    return EvaluationReport(
-        name,
-        len(items),
-        sum(map(len, tokens)),
-        perplexity=closed,
-        open_vocabulary=None if model.spelling is None else open_vocabulary(closed, tokens, log_spelling),
-        likelihood="exact",
-        vocabulary=vocabulary_use(model.vocabulary, [[*item, EOS] if eos and item else item for item in tokens]),
-    )
-
-
-def vocabulary_use(known: Vocabulary, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
-    """Count unknown words in the sentences of two words or more, over which perplexity is computed."""
-    words = [word for item in tokens if len(item) >= 2 for word in item if word != EOS]
-    return VocabularyUse(known.size, known.fingerprint, len(words), sum(not known.knows(word) for word in words))
+    ended = [[*item, EOS] if eos and item else item for item in tokens]
+    fields = _likelihoods(model.vocabulary, ended, model.token_log_probabilities(tokens), eos, model.spelling)
+    return EvaluationReport(name, len(items), sum(map(len, tokens)), **fields)

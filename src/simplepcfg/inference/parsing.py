@@ -27,9 +27,9 @@ from simplepcfg.inference.trained_model import TrainedModel
 
 DECODERS = ("mbr", "exact-mbr", "viterbi")
 PUNCTUATION_TAG = "PUNCT"  # of dropped words that the treebank of the labels did not have
-# A node with this probability of being no constituent is left out. Of 0.3, 0.4 … 0.9, labelled F1 of GUM's development
-# trees was best with 0.6 and 0.7.
-MOST_PROBABLY = 2 / 3
+# A node is left out if it is no constituent with more than this probability. Of 0.3, 0.4 … 0.9, labelled F1 of GUM's
+# development trees was best with 0.6 and 0.7.
+LEFT_OUT_ABOVE = 2 / 3
 
 # A binary tree over a sentence's tokens, the labels of its spans, and the tags of its tokens.
 LabelledNodes = tuple[Spans, list[str], list[str]]
@@ -93,7 +93,7 @@ class LabelTable:
         if not self.labels:
             return [otherwise] * len(shares)
         if self.none is not None:
-            is_probable = shares[:, self.none] > MOST_PROBABLY * shares.sum(1)
+            is_probable = shares[:, self.none] > LEFT_OUT_ABOVE * shares.sum(1)
             shares[:, self.none] = torch.where(is_probable, torch.inf, 0.0)
         values, which = shares.max(1)
         pairs = zip(values.tolist(), which.tolist(), strict=True)

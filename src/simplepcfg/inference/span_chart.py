@@ -58,9 +58,7 @@ class SpanChart:
 
         return standalone(span_chart(self.words, self.table()))
 
-    def _repr_svg_(self) -> str:
-        """Draw the chart in notebooks."""
-        return self.to_svg()
+    _repr_svg_ = to_svg  # what notebooks show
 
 
 def make_chart(

@@ -27,9 +27,7 @@ class SurprisalTable(list[WordSurprisal]):
         words, surprisals, entropies = columns if self else ((), (), ())
         return standalone(surprisal_bars(words, surprisals, entropies))
 
-    def _repr_svg_(self) -> str:
-        """Draw the surprisals in notebooks."""
-        return self.to_svg()
+    _repr_svg_ = to_svg  # what notebooks show
 
 
 class Tables(list[Table]):

@@ -11,7 +11,6 @@ from simplepcfg.data.dependencies import DependencyTree
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import LOOKED_AT, paragraph_remark, untokenized_remark
 from simplepcfg.data.readers import has_dependencies, read_sentences, read_trees, sniff
-from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.dependency_treebank import make_treebank, read_gold
@@ -83,7 +82,8 @@ def evaluate_systems(
     elif raw:
         raise InputError(f"--raw is for text but {file} holds trees; leave it out")
     models = {system.file: load_ngram(system.file) for system in systems if system.file is not None}
-    each = [*map(_preprocessing, folders), *(model.preprocessing for model in models.values())]
+    each = [RunFolder(run_directory(folder)).read_config().data.preprocessing for folder in folders]
+    each += [model.preprocessing for model in models.values()]
     common = each[0] if each else Preprocessing()
     if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
         raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
@@ -129,7 +129,11 @@ def evaluate_systems(
         group = Ensemble([loaded[folder] for folder in ensemble_of or folders])
         columns.append(Column(group.name, (group.evaluate_treebank(treebank(common)),)))
     for path, guesses in predicted.items():
-        report = _evaluate_predictions(path, guesses, treebank(common), file, labels, remark)
+        report, different = treebank(common).predictions(path, guesses)
+        if different:
+            remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
+        if labels:
+            report = replace(report, labels=treebank(common).labels(guesses))
         columns.append(Column(report.name, (report,)))
     return columns
 
@@ -157,15 +161,6 @@ def _read_text(file: str, preprocessing: Preprocessing, raw: bool, remark: Remar
     return sentences
 
 
-def _evaluate_predictions(
-    path: str, guesses: Sequence[SpanTree], treebank: Treebank, file: str, labels: bool, remark: Remark
-) -> EvaluationReport:
-    report, different = treebank.predictions(path, guesses)
-    if different:
-        remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
-    return replace(report, labels=treebank.labels(guesses)) if labels else report
-
-
 def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
     """Return runs by the names of their folders; the second of two with the same name gets the suffix -2."""
     named: dict[str, Run] = {}
@@ -187,10 +182,6 @@ def _naming(folder: str) -> Iterator[None]:
         if folder not in str(error):
             error.args = (f"{folder}: {error}",)
         raise
-
-
-def _preprocessing(folder: str) -> Preprocessing:
-    return RunFolder(run_directory(folder)).read_config().data.preprocessing
 
 
 def _require_trees(
