@@ -124,6 +124,8 @@ def test_damaged_weights_are_a_numerical_error(run: Run, tmp_path: Path) -> None
         damaged.model.get_parameter("start").fill_(math.nan)
     with pytest.raises(NumericalError):
         damaged.score(["the dog sees a cat"])
+    with pytest.raises(NumericalError):
+        damaged.pruned_score(["the dog sees a cat"])
 
 
 def test_exports() -> None:

@@ -12,7 +12,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.inference.labelled_trees import sampled_trees
 from simplepcfg.inference.marginals import make_bonus
-from simplepcfg.inference.scoring import log_probabilities
+from simplepcfg.inference.scoring import token_scores
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -53,7 +53,7 @@ def most_probable_bracketings(
     def log_probability(spans: tuple[tuple[int, int], ...]) -> float:
         between()
         asked = Constraints(own.require + spans, own.forbid, own.bonus)
-        return log_probabilities(run, [item.tokens], make_bonus([asked], prepared, run.device))[0]
+        return token_scores(run, [item.tokens], make_bonus([asked], prepared, run.device))[0].log_probability
 
     whole = log_probability(())
     ranked = [

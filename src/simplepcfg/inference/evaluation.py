@@ -21,7 +21,7 @@ from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import most_probable_trees, viterbi_trees
 from simplepcfg.inference.marginals import with_separators
 from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans
-from simplepcfg.inference.scoring import log_probabilities
+from simplepcfg.inference.scoring import token_scores
 from simplepcfg.inference.sentences import Sentence, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.controls.ngram import NgramModel
@@ -106,7 +106,8 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str) -> E
 def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> Record:
     """Return the fields of a report that concern likelihoods."""
     spelling = None if run.closed_vocabulary else run.spelling
-    fields = _likelihoods(run.vocabulary, tokens, log_probabilities(run, tokens), run.preprocessing.eos, spelling)
+    log_p = [score.log_probability for score in token_scores(run, tokens)]
+    fields = _likelihoods(run.vocabulary, tokens, log_p, run.preprocessing.eos, spelling)
     return fields if run.shares_rules else {**fields, "likelihood": POSTERIOR_MEAN}
 
 

@@ -25,7 +25,7 @@ from simplepcfg.inference.label_mapping import LabelMapping, weights_fingerprint
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
 from simplepcfg.inference.marginals import ConstraintList, TaggedWord
 from simplepcfg.inference.parsing import parse_spans
-from simplepcfg.inference.scoring import PrunedScore, log_probabilities, pruned_log_probabilities
+from simplepcfg.inference.scoring import PrunedScore, sentence_scores
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
 from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records
@@ -67,10 +67,8 @@ class Run(TrainedModel):
 
             run.score(["the dog barks .", "a cat sees the dog ."])   # [-14.2, -18.9]
         """
-        prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
-        tokens = [item.tokens for item in prepared]
-        scores = log_probabilities(self, tokens, bonus)
-        return [score + self.spellings_log_probability(each) for score, each in zip(scores, tokens, strict=True)]
+        scores = sentence_scores(self, *marginals.prepare_constrained(self, sentences, constraints))
+        return [score.log_probability for score in scores]
 
     def pruned_score(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
@@ -82,10 +80,7 @@ class Run(TrainedModel):
 
             run.pruned_score(["the dog barks ."])   # [PrunedScore(log_probability=-14.2, error=0.0)]
         """
-        prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
-        tokens = [item.tokens for item in prepared]
-        pairs = zip(pruned_log_probabilities(self, tokens, bonus), tokens, strict=True)
-        return [PrunedScore(value + self.spellings_log_probability(each), error) for (value, error), each in pairs]
+        return sentence_scores(self, *marginals.prepare_constrained(self, sentences, constraints), pruned=True)
 
     def surprisal(
         self,
