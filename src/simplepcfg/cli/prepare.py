@@ -14,7 +14,7 @@ from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.conventions import Conventions
-    from simplepcfg.data.preparation import Job, Prepared
+    from simplepcfg.data.preparation import Job, Preparation
     from simplepcfg.training.recommendation import Recommendation
 
 SUMMARY = "Make text, trees and a vocabulary from a treebank."
@@ -219,7 +219,7 @@ def _run(job: "Job", request: TreebankRequest, expected: dict[str, int] | None =
         note(line)
 
 
-def _summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "Recommendation") -> Iterator[str]:
+def _summary(job: "Job", done: "Preparation", expected: dict[str, int], fitting: "Recommendation") -> Iterator[str]:
     """Yield the lines of a summary: each split, what was dropped and why, the vocabulary, and how to train on it."""
     yield from done.notes
     for split, count in done.splits.items():
@@ -238,7 +238,7 @@ def _summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "R
     yield f"the files are in {done.folder}; next: {_train_command(done, fitting.config)}"
 
 
-def _dropped(done: "Prepared") -> Iterator[str]:
+def _dropped(done: "Preparation") -> Iterator[str]:
     """Yield lines with what was dropped, by reason."""
     from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
 
@@ -255,7 +255,7 @@ def _dropped(done: "Prepared") -> Iterator[str]:
             yield f"{'changed' if ', now ' in reason else 'dropped'} {count:,} {reason}"
 
 
-def _train_command(done: "Prepared", config: str) -> str:
+def _train_command(done: "Preparation", config: str) -> str:
     """Return the command that trains on what was written, with the settings of prepared.toml."""
     from simplepcfg.data.preparation import AS_PREPARED
 

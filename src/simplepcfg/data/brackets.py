@@ -36,7 +36,7 @@ def parse_tree(text: str) -> SpanTree:
 def parse_trees(lines: Iterable[str], source: str, counts: Counter[str] | None = None) -> Iterator[SpanTree]:
     """Yield the trees of bracketed text, one a line or spread over several; InputError names `source` and the line.
 
-    With `counts`, what has no words is no error: it is left out and counted there, as traces are.
+    With `counts`, trees and phrases without words are counted there, as traces are, and raise no error.
     """
     builder = TreeBuilder(counts)
     began = 0

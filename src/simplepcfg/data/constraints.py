@@ -149,12 +149,12 @@ def stacked_bonuses(bonuses: Sequence[Tensor | None], n: int) -> Tensor | None:
 def has_tree(allowed: Tensor) -> bool:
     """Return whether a binary tree can be made of the allowed spans of a sentence, [n + 1, n + 1] of bool."""
     posts = allowed.shape[0]
-    made = torch.eye(posts, dtype=torch.bool).roll(1, 1)  # words stand; each span is kept at its mirror too
+    made = torch.eye(posts, dtype=torch.bool).roll(1, 1)  # single words; each span (i, j) is also marked at (j, i)
     made = made | made.T
     for width in range(2, posts):
         stride, size = (posts + 1, 1), (posts - width, width - 1)
         before = made.as_strided(size, stride, 1)  # (i, i + k)
-        after = made.as_strided(size, stride, width * posts + 1)  # (i + k, i + width) at its mirror
+        after = made.as_strided(size, stride, width * posts + 1)  # (i + k, i + width), marked at (i + width, i + k)
         covered = (before & after).any(1) & torch.diagonal(allowed, width)
         torch.diagonal(made, width).copy_(covered)
         torch.diagonal(made, -width).copy_(covered)

@@ -28,7 +28,7 @@ class Item:
     number: int  # in its file, from 1: of the line, the tree or, in raw text and CoNLL-U, the sentence
     id: str | None = None  # the sent_id of CoNLL-U
     offsets: Offsets | None = None
-    read: int = 0  # bytes of all files, about, up to its end
+    read: int = 0  # bytes of all files up to its end, approximately
 
     @property
     def words(self) -> Sequence[str]:

@@ -39,7 +39,7 @@ class SplitCount:
 
 
 @dataclass
-class Prepared:
+class Preparation:
     """Summary of a preparation: what was written, and what was left out."""
 
     folder: Path
@@ -63,7 +63,7 @@ class Job:
     ranges: Mapping[str, str] = field(default_factory=dict)  # sections or files of each split, where numbers tell
 
 
-def prepare(job: Job, out: Path) -> Prepared:
+def prepare(job: Job, out: Path) -> Preparation:
     """Write `out`/{train,valid,test}.{txt,trees}, vocabulary.txt and prepared.toml; return a summary.
 
     Memory holds the counts of training words and one sentence. `out` must not exist, or be empty; it is filled in
@@ -79,7 +79,7 @@ def prepare(job: Job, out: Path) -> Prepared:
         vocabulary = Vocabulary.from_counts(counts, size, conventions.min_count)
         remark = None if conventions.min_count else held_out_words_remark(counts, vocabulary, size)
         vocabulary.save(unfinished / "vocabulary.txt")
-        done = Prepared(
+        done = Preparation(
             folder=out,
             splits=splits,
             losses=losses,
@@ -170,7 +170,7 @@ def _new_file(path: Path) -> IO[str]:
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def _description(job: Job, done: Prepared) -> dict[str, object]:
+def _description(job: Job, done: Preparation) -> dict[str, object]:
     """Return the content of prepared.toml."""
     reasons = {
         name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)

@@ -164,7 +164,7 @@ class OpenNode:
 
 
 class TreeBuilder:
-    """A tree in the making; with `counts`, what has no words is no error but counted there, as traces are."""
+    """Builds a tree from its nodes, parents first; with `counts`, nodes without words and traces are counted there."""
 
     def __init__(self, counts: Counter[str] | None = None) -> None:
         self.counts = counts

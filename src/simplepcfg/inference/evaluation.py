@@ -19,7 +19,7 @@ from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, Vocab
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import most_probable_trees, viterbi_trees
-from simplepcfg.inference.marginals import with_separators
+from simplepcfg.inference.marginals import no_bonus, with_separators
 from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans
 from simplepcfg.inference.scoring import token_scores
 from simplepcfg.inference.sentences import Sentence, listed, split_sentences
@@ -68,7 +68,7 @@ def _evaluate_treebank(
     if decode == "viterbi":
         decoded = [tree.spans for tree in most_probable_trees(run, tokens)]
     else:
-        bonus = with_separators(run, treebank.prepared, lambda batch: None)
+        bonus = with_separators(run, treebank.prepared, no_bonus)
         decoded = mbr_spans(run, tokens, bonus, exact=True)
     spans = [item.word_spans(tree) for item, tree in zip(treebank.prepared, decoded, strict=True)]
     report = replace(treebank.report(name, spans), **_language_model(run, tokens))
@@ -83,13 +83,13 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     if not run.has_trees:
         return None
     try:
-        trees = viterbi_trees(run, treebank.prepared, lambda batch: None)
+        trees = viterbi_trees(run, treebank.prepared, no_bonus)
     except InputError:
         return None
     report = treebank.labels(trees)
     if report is None or run.labels is None or not run.labels.phrase_shares:
         return report
-    bonus = with_separators(run, treebank.prepared, lambda batch: None)
+    bonus = with_separators(run, treebank.prepared, no_bonus)
     labelled = labelled_trees(run, treebank.prepared, bonus, run.labels, exact=True)
     return replace(report, own=treebank.own_labels(labelled))
 

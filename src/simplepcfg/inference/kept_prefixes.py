@@ -27,7 +27,7 @@ class KeptPrefixes:
 
     @torch.no_grad()
     def after(self, ids: Sequence[int]) -> GrowingTags:
-        """Return the state after these words, which is not to be changed."""
+        """Return the state after these words, which callers copy before they change it."""
         key = tuple(ids)
         known = max((other for other in self.states if other == key[: len(other)]), key=len, default=())
         if known == key and known:

@@ -19,7 +19,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import Bonus
+from simplepcfg.inference.marginals import Bonus, no_bonus
 from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.trees import LabelledTree
@@ -63,7 +63,7 @@ def viterbi_trees(run: TrainedModel, prepared: list[Prepared], bonus: Bonus) -> 
 
 
 def most_probable_trees(
-    run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None
+    run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = no_bonus
 ) -> list[LabelledTree]:
     """Return the most probable tree of each sentence of tokens; ``NO_TREE`` for fewer than two."""
 

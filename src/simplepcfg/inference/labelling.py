@@ -17,7 +17,7 @@ from simplepcfg.inference.label_mapping import LabelMapping, Shares, weights_fin
 from simplepcfg.inference.parsing import tree_posteriors
 from simplepcfg.inference.trained_model import TrainedModel
 
-SMOOTHING = 1.0  # spans with the labels of all symbols together, which every symbol is taken to have had
+SMOOTHING = 1.0  # spans that are added to those of each symbol, with labels as those of all symbols together have
 LEAST_SHARE = 0.005  # of a label that is kept
 
 

@@ -33,10 +33,14 @@ class TaggedWord(NamedTuple):
     probability: float
 
 
+def no_bonus(batch: Batch) -> None:
+    """Return None: the span bonus of sentences without constraints."""
+
+
 def make_bonus(constraints: ConstraintList | None, prepared: list[Prepared], device: torch.device) -> Bonus:
     """Return a function from a batch of sentences to the span bonus of their constraints, or to None."""
     if constraints is None:
-        return lambda batch: None
+        return no_bonus
     return _stacked(token_bonuses(constraints, prepared), device)
 
 

@@ -21,7 +21,7 @@ from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.label_mapping import LabelMapping, Shares
 from simplepcfg.inference.labelled_trees import viterbi_trees
-from simplepcfg.inference.marginals import Bonus, with_separators
+from simplepcfg.inference.marginals import Bonus, no_bonus, with_separators
 from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -57,7 +57,7 @@ def check_decoder(decode: str) -> None:
 
 
 def mbr_spans(
-    run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None, *, exact: bool = False
+    run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = no_bonus, *, exact: bool = False
 ) -> list[Spans]:
     """Return the spans, over each sentence's tokens, of the tree with the largest sum of span marginals.
 

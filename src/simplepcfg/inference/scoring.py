@@ -13,7 +13,7 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.float64_recheck import Float64Recheck
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import Bonus
+from simplepcfg.inference.marginals import Bonus, no_bonus
 from simplepcfg.inference.trained_model import TrainedModel
 
 
@@ -38,7 +38,7 @@ def sentence_scores(
 def token_scores(
     run: TrainedModel,
     sentences: Sequence[Sequence[str]],
-    bonus: Bonus = lambda batch: None,
+    bonus: Bonus = no_bonus,
     *,
     pruned: bool = False,
 ) -> list[PrunedScore]:

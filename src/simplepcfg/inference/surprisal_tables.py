@@ -57,7 +57,7 @@ class Tables(list[Table]):
 class SurprisalTables(Tables[SurprisalTable]):
     """The words of several sentences."""
 
-    # Of pruned ones: by about how many nats the surprisal of each token, and of each end, is too large.
+    # Of pruned surprisals, in nats: the estimate of how much too large that of each token, and of each end, is.
     errors: Sequence[float] = ()
 
 

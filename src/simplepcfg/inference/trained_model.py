@@ -135,5 +135,5 @@ class TrainedModel:
             replace(self.preprocessing.apply(with_known_marks(self, words) if known else words, tags), words=words)
             for words, tags in split
         ]
-        self._text_warnings.look_at(self.name, prepared, plain=all(tags is None for _, tags in split))
+        self._text_warnings.check(self.name, prepared, plain=all(tags is None for _, tags in split))
         return prepared
