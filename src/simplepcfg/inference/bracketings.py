@@ -45,7 +45,7 @@ def most_probable_bracketings(
     (item,) = prepared
     own = Constraints() if constraints is None else constraints
     own = own if isinstance(own, Constraints) else Constraints.from_mapping(own)
-    drawn = sampled_trees(run, prepared, make_bonus([own], prepared, run.device), samples, seed)[0]
+    drawn = sampled_trees(run, prepared, make_bonus([own], prepared), samples, seed)[0]
     if drawn[0].log_probability == -math.inf:
         return []
     counts = Counter(tuple((i, j) for i, j, _ in scored.tree.spans) for scored in drawn)
@@ -53,7 +53,7 @@ def most_probable_bracketings(
     def log_probability(spans: tuple[tuple[int, int], ...]) -> float:
         between()
         asked = Constraints(own.require + spans, own.forbid, own.bonus)
-        return token_scores(run, [item.tokens], make_bonus([asked], prepared, run.device))[0].log_probability
+        return token_scores(run, [item.tokens], make_bonus([asked], prepared))[0].log_probability
 
     whole = log_probability(())
     ranked = [

@@ -38,13 +38,15 @@ def evaluate(
     check_decoder(decode)
     if isinstance(data, Treebank):
         return _evaluate_treebank(run, data, name, decode, labels)
-    if isinstance(data, str | PathLike) and has_dependencies(data):
-        treebank = DependencyTreebank(read_dependencies(data), run.preprocessing, fspath(data))
-        return _evaluate_treebank(run, treebank, name, decode, labels)
+    items: Sequence[object]
+    source: str | None = None
     if isinstance(data, str | PathLike):
-        items: Sequence[object] = list(
-            read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
-        )
+        source = fspath(data)
+        if has_dependencies(source):
+            treebank = DependencyTreebank(read_dependencies(source), run.preprocessing, source)
+            return _evaluate_treebank(run, treebank, name, decode, labels)
+        split = run.preprocessing.split
+        items = list(read_trees(source) if sniff(source) == "trees" else read_sentences(source, split=split))
     else:
         items = listed(data)
     if not items:
@@ -55,7 +57,6 @@ def evaluate(
         return _evaluate_text(run, items, name)
     if len(gold) < len(items):
         raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
-    source = fspath(data) if isinstance(data, str | PathLike) else None
     return _evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, labels)
 
 

@@ -98,11 +98,7 @@ class SymbolReport:
 
 @stage("counting the uses of symbols")
 def describe_symbols(
-    run: TrainedModel,
-    sentences: Iterable[Sentence] | None = None,
-    *,
-    top: int = 20,
-    source: str = "text",
+    run: TrainedModel, sentences: Iterable[Sentence] | None = None, *, top: int = 20, source: str = "text"
 ) -> SymbolReport:
     """Return the `top` most used nonterminals and preterminals, by expected uses over all derivations of sentences.
 

@@ -37,11 +37,11 @@ def no_bonus(batch: Batch) -> None:
     """Return None: the span bonus of sentences without constraints."""
 
 
-def make_bonus(constraints: ConstraintList | None, prepared: list[Prepared], device: torch.device) -> Bonus:
+def make_bonus(constraints: ConstraintList | None, prepared: list[Prepared]) -> Bonus:
     """Return a function from a batch of sentences to the span bonus of their constraints, or to None."""
     if constraints is None:
         return no_bonus
-    return _stacked(token_bonuses(constraints, prepared), device)
+    return _stacked(token_bonuses(constraints, prepared))
 
 
 def prepare_constrained(
@@ -49,15 +49,15 @@ def prepare_constrained(
 ) -> tuple[list[Prepared], Bonus]:
     """Prepare sentences for a run, and return them with the span bonus of their constraints."""
     prepared = run.prepare(sentences)
-    return prepared, make_bonus(constraints, prepared, run.device)
+    return prepared, make_bonus(constraints, prepared)
 
 
-def _stacked(bonuses: Sequence[Tensor | None], device: torch.device) -> Bonus:
+def _stacked(bonuses: Sequence[Tensor | None]) -> Bonus:
     """Return a function from a batch of these sentences to their span bonuses."""
 
     def stacked(batch: Batch) -> Tensor | None:
         bonus = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
-        return None if bonus is None else bonus.to(device)
+        return None if bonus is None else bonus.to(batch.words.device)
 
     return stacked
 
@@ -86,7 +86,7 @@ def span_marginals(
 
     With `separators` they are those by which trees are chosen, which take notice of ``data.separator_weight``.
     """
-    bonus = make_bonus(constraints, prepared, run.device)
+    bonus = make_bonus(constraints, prepared)
     if separators:
         bonus = with_separators(run, prepared, bonus)
 
@@ -140,7 +140,7 @@ def _marginals_of_endings(
                 tables = [table for table in (required, own[index]) if table is not None]
                 asked.append(index)
                 bonuses.append(torch.stack(tables).sum(0))
-    bonus = _stacked(bonuses, run.device)
+    bonus = _stacked(bonuses)
 
     def compute(batch: Batch) -> list[float]:
         return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()

@@ -97,7 +97,7 @@ def _likeliest_symbols(
 
     None where a grammar cannot be asked for symbols, or they are too many.
     """
-    bonus = make_bonus(constraints, prepared, run.device)
+    bonus = make_bonus(constraints, prepared)
     rows = torch.tensor([(0, i, j) for i, j in cells])
 
     def compute(batch: Batch) -> list[list[tuple[float, list[tuple[str, float]]]] | None]:

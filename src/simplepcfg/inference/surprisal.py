@@ -27,11 +27,7 @@ EMISSION_BYTES = 1 << 29
 
 
 def surprisal_records(
-    run: TrainedModel,
-    sentences: Iterable[Sentence],
-    ends: bool = True,
-    entropies: bool = False,
-    pruned: bool = False,
+    run: TrainedModel, sentences: Iterable[Sentence], ends: bool, entropies: bool, pruned: bool
 ) -> SurprisalTables:
     """Return the surprisal of each word of each sentence and, with `ends`, of an added `<eos>` and of the end."""
     prepared = run.prepare(sentences)
