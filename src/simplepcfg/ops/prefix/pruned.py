@@ -13,7 +13,7 @@ from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.prefix.closure import Closure
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, best_emissions
 from simplepcfg.ops.prefix.scaled_rows import distinct_rows
-from simplepcfg.ops.transposed_rules import transposed_rules
+from simplepcfg.ops.transposed_rules import rows_and_gaps, transposed_rules
 
 # Nodes are dropped whose probability, given the words up to their end, is below this.
 THRESHOLD = 1e-4
@@ -82,7 +82,7 @@ def fill_charts(
     log_prefix, end = torch.zeros(2, batch, n + 1, dtype=torch.float64)
     tops = torch.zeros(batch, split, dtype=dtype)
     predicted[:, 0] = closure.start
-    columns = _Columns(rules[:split].numpy(), n)
+    columns = _Columns(rows_and_gaps(rules[:split]).numpy(), n)
     charts = []
     for length, top in zip(last.tolist(), tops.numpy(), strict=True):
         eta = np.zeros((first_row(length + 1), split), top.dtype)
@@ -131,10 +131,11 @@ class _Columns:
     """Adds columns, the spans that end with one word, to charts. Each call of NumPy takes less time than torch's."""
 
     def __init__(self, rules: Array, n: int) -> None:
-        """Take the rules of nonterminals, [N, 2N], and the largest number of words."""
+        """Take the rules of nonterminals, [N, 2N] and columns without a meaning, and the largest number of words."""
         self.rules, self.split = rules, len(rules)
         self.beta, self.products = np.empty((2, n, self.split), rules.dtype)
-        self.rows, self.children = np.empty_like(rules), np.empty(2 * self.split, rules.dtype)
+        self.rows, self.children = np.empty_like(rules), np.empty(rules.shape[1], rules.dtype)
+        self.eta, self.zeta = self.children[: self.split], self.children[self.split : 2 * self.split]
 
     def add(
         self, chart: Chart, j: int, word: Array, predicted: Array, least: Array, waiting: Array, factors: Array | None
@@ -164,16 +165,14 @@ class _Columns:
                 continue
             values = row[kept]
             np.dot(values, self.rules.take(kept, 0, out=self.rows[: len(kept)], mode="clip"), out=self.children)
-            eta[first + i] = self.children[:split]
+            eta[first + i] = self.eta
             if chart.zeta is not None:
-                chart.zeta[first + i] = self.children[split:]
+                chart.zeta[first + i] = self.zeta
                 chart.nodes[first + i] = kept, values
                 probable += float(values @ predicted[i, kept])
             states += predicted[i] * eta[first + i]
             if i:
-                beta[:i] += np.multiply(
-                    eta[first_row(i) : first_row(i + 1)], self.children[split:], out=self.products[:i]
-                )
+                beta[:i] += np.multiply(eta[first_row(i) : first_row(i + 1)], self.zeta, out=self.products[:i])
         if j > 1:
             chart.top[:] = beta[0]
             if chart.zeta is not None:
