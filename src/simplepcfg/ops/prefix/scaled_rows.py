@@ -39,13 +39,6 @@ class ScaledRows(ScaledChart):
             self.starts[width] = (self.beta.pop(width)[:, 0].clone(), exponents[:, 0].clone())
             del self.factors[width], self.splits[width]
 
-    def chunks(self, width: int) -> list[tuple[slice, slice]]:
-        parts = super().chunks(width)
-        if self.arguments.lengths is None:
-            return parts
-        counts = (self.arguments.lengths - width + 1).tolist()  # of spans that exist
-        return [(b, spans) for b, spans in parts if (spans.start or 0) < max(counts[b])]
-
     def left_children(self, j: int) -> tuple[Tensor, Tensor]:
         """Return η(i, j) for i = 0 … j − 1; see ``InsideRows``."""
         return self.square.cells[:, :j, j].double(), self.exponents.cells[:, :j, j].double()
