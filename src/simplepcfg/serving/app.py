@@ -78,12 +78,12 @@ class _Service:
                 response = await handler(request)
             except HTTPException as error:
                 await self._drain(request)
-                response = _error(error.status_code, error.detail, error.headers)
+                return _error(error.status_code, error.detail, error.headers)
             except ClientDisconnect:
-                response = _error(400, "the request ended before its body did; send all of it")
+                return _error(400, "the request ended before its body did; send all of it")
             except Exception as error:
                 print(f"simplepcfg: {request.url.path}: {type(error).__name__}: {error}", file=sys.stderr)
-                response = _error(500, "the server made a mistake; its log says more")
+                return _error(500, "the server made a mistake; its log says more")
             response.headers.update(SAFETY)
             return response
 
@@ -216,17 +216,15 @@ def make_app(
             if run.has_trees:
                 run.symbol_name("NT-0")  # looks at all words once
     service = _Service(runs, limits or Limits(), names, workers)
-    document = json.dumps(openapi_document()).encode()
     routes = [
         Route("/api/runs", service.guarded(service.list_runs), methods=["GET"]),
-        Route("/openapi.json", service.guarded(_constant(document, "application/json")), methods=["GET"]),
         *(
             Route(f"/api/{question.name}", service.guarded(partial(service.ask, question)), methods=["POST"])
             for question in QUESTIONS
         ),
         *(
             Route(path, service.guarded(_constant(content, kind)), methods=["GET"])
-            for path, (content, kind) in _page_files().items()
+            for path, (content, kind) in _fixed_answers().items()
         ),
     ]
     return Starlette(routes=routes, exception_handlers={404: _not_here, 405: _not_here})
@@ -258,14 +256,15 @@ def openapi_document() -> Record:
     }
 
 
-def _page_files() -> dict[str, tuple[bytes, str]]:
-    """Read the files of the page by their paths, once: a request never opens any."""
+def _fixed_answers() -> dict[str, tuple[bytes, str]]:
+    """Return the files of the page and the interface's description by their paths; a request never opens a file."""
     contents: dict[str, tuple[bytes, str]] = {}
     for item in files("simplepcfg.serving").joinpath("page").iterdir():
         suffix = item.name[item.name.rfind(".") :]
         if suffix in KINDS:
             contents["/" if item.name == "index.html" else f"/{item.name}"] = (item.read_bytes(), KINDS[suffix])
     contents["/figures.css"] = (stylesheet(root=":root").encode(), KINDS[".css"])
+    contents["/openapi.json"] = (json.dumps(openapi_document()).encode(), "application/json")
     return contents
 
 
@@ -296,16 +295,14 @@ def _reply(message: Record) -> Response:
 
 
 def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse({"error": " ".join(message.split())}, status, headers=dict(headers or {}))
+    return JSONResponse({"error": " ".join(message.split())}, status, headers={**SAFETY, **(headers or {})})
 
 
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     is_missing = error.status_code == 404
     text = "there is nothing here; /openapi.json lists what there is" if is_missing else "use another method"
-    response = _error(error.status_code, text, error.headers)
-    response.headers.update(SAFETY)
-    return response
+    return _error(error.status_code, text, error.headers)
 
 
 def _explain(error: ValidationError) -> str:
