@@ -45,6 +45,14 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert {"disk", "memory"} <= problems
 
 
+def test_a_limited_share_of_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machine_check.MPS_SHARE, "30")
+    assert "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in str(machine_check.mps_problem(torch.device("cuda")))
+    assert machine_check.mps_problem(torch.device("cpu")) is None
+    monkeypatch.setenv(machine_check.MPS_SHARE, "100")
+    assert machine_check.mps_problem(torch.device("cuda")) is None
+
+
 def test_no_such_folder(call: Call, tmp_path: Path) -> None:
     assert call("doctor", tmp_path / "none").code == 2
 

@@ -23,6 +23,9 @@ ANYWHERE, ON_GPU = ("torch", "log_einsum_exp"), ("triton",)
 LEAST_FREE = 2 * 2**30  # bytes of memory and disk below which even small runs are tight
 # Sizes of the comparison: odd ones, so that blocks do not divide them.
 BATCH, LENGTH, NONTERMINALS, PRETERMINALS = 3, 9, 33, 65
+# Share of a GPU's multiprocessors that a process may use beside others; with 30 of 100 on an H200, torch.mm itself
+# gave NaN for bfloat16 (torch 2.11, CUDA 13.0).
+MPS_SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def examine(folder: Path) -> Iterator[Fact]:
     yield from versions()
     yield from machine(folder)
     for device in [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]:
-        yield Fact("device", _described(device))
+        yield Fact("device", _described(device), mps_problem(device))
         yield from kernels(device)
 
 
@@ -90,6 +93,12 @@ def kernels(device: torch.device) -> Iterator[Fact]:
         yield Fact(
             f"inside, {name}", f"error {distance:.1e} nats against the naive form (at most {allowed:.1e})", wrong
         )
+
+
+def mps_problem(device: torch.device) -> str | None:
+    """Return what to do about a limited share of a GPU's multiprocessors, or None where there is none."""
+    limited = device.type == "cuda" and os.environ.get(MPS_SHARE, "100") not in ("", "100")
+    return f"bfloat16 products can be NaN with a share of a GPU; unset {MPS_SHARE}" if limited else None
 
 
 def _example() -> tuple[torch.Tensor, ...]:
