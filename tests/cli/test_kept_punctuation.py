@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
-from simplepcfg import fit
+from simplepcfg import ensemble, fit
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.inference.run import Run
 from simplepcfg.linguistics.regions import region_surprisals
@@ -56,6 +56,9 @@ def test_other_marks_are_those_of_the_text(run: Run, call: Call, tmp_path: Path)
         ("”", '"'),
     ]
     assert " ".join(run.parse([typeset])[0].leaves()) == "The deer ran — “ quickly ” – ( into the woods ) …"
+    assert [tree.spans for tree in ensemble([run, run]).parse_spans([plain])] == [
+        tree.spans for tree in ensemble([run, run]).parse_spans([typeset])
+    ]
     result = call("score", run.directory, stdin=f"{typeset}\n")
     assert "not in the vocabulary" not in result.err
     assert float(result.out) == pytest.approx(run.score([plain])[0], abs=1e-4)

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 # Added to each marginal, so that a single run cannot exclude a span from the geometric mean.
 LEAST_MARGINAL = 1e-3
 
-Tagged = Sequence[tuple[Sequence[str], Sequence[str] | None]]
-
 
 def ensemble(runs: Iterable[Run | str | PathLike[str]], device: str = "auto") -> Ensemble:
     """Return a parser that combines several runs, given as runs, their folders or folders of such folders.
@@ -78,11 +76,11 @@ class Ensemble:
 
     def parse_spans(self, sentences: Iterable[Sentence]) -> list[SpanTree]:
         """Return the tree of each sentence as spans; see `Run.parse_spans`."""
-        preprocessing = self.runs[0].preprocessing
-        split = list(split_sentences(sentences, preprocessing))
+        split = list(split_sentences(sentences, self.runs[0].preprocessing))
+        prepared = [[run.prepare_words(words, tags) for words, tags in split] for run in self.runs]
         return [
-            original_tree(preprocessing.apply(words, tags), [(i, j, PHRASE_LABEL) for i, j in spans])
-            for (words, tags), spans in zip(split, self._decode(split), strict=True)
+            original_tree(item, [(i, j, PHRASE_LABEL) for i, j in spans])
+            for item, spans in zip(prepared[0], self._decode(prepared), strict=True)
         ]
 
     def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
@@ -96,17 +94,16 @@ class Ensemble:
 
     def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
         """Return F1 on gold trees with the preprocessing of the first run."""
-        decoded = self._decode([(tree.words, tree.tags) for tree in treebank.original])
+        prepared = [[run.preprocessing.apply(tree.words, tree.tags) for tree in treebank.original] for run in self.runs]
+        decoded = self._decode(prepared)
         spans = [item.word_spans(chosen) for item, chosen in zip(treebank.prepared, decoded, strict=True)]
         return treebank.report(name or self.name, spans)
 
-    def _decode(self, sentences: Tagged) -> list[Spans]:
+    def _decode(self, sentences: Sequence[list[Prepared]]) -> list[Spans]:
+        """Return the spans of the tree of each sentence, which each of the runs has prepared."""
         total: list[Tensor] = []
-        first: list[Prepared] = []
-        for run in self.runs:
-            prepared = [run.preprocessing.apply(words, tags) for words, tags in sentences]
-            first = first or prepared
-            for one, other in zip(prepared, first, strict=True):
+        for run, prepared in zip(self.runs, sentences, strict=True):
+            for one, other in zip(prepared, sentences[0], strict=True):
                 if one.kept != other.kept or len(one.tokens) != len(other.tokens):
                     raise InputError(
                         # Quoted, not counted: callers pass sentences in parts, so a number here is not the file's line.

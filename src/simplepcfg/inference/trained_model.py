@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,10 +130,11 @@ class TrainedModel:
     def prepare(self, sentences: Iterable[Sentence]) -> list[Prepared]:
         """Return each sentence with its tokens; warn of text that suits the run badly."""
         split = list(split_sentences(sentences, self.preprocessing))
-        known = self.preprocessing.punctuation == "keep"  # marks may be written otherwise than in the training text
-        prepared = [
-            replace(self.preprocessing.apply(with_known_marks(self, words) if known else words, tags), words=words)
-            for words, tags in split
-        ]
+        prepared = [self.prepare_words(words, tags) for words, tags in split]
         self._text_warnings.check(self.name, prepared, plain=all(tags is None for _, tags in split))
         return prepared
+
+    def prepare_words(self, words: Sequence[str], tags: Sequence[str] | None) -> Prepared:
+        """Return one sentence with its tokens; marks of punctuation are read as the training text writes them."""
+        known = with_known_marks(self, words) if self.preprocessing.punctuation == "keep" else words
+        return replace(self.preprocessing.apply(known, tags), words=words)
