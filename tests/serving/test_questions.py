@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+import simplepcfg
 from simplepcfg.inference.run import Run
+from simplepcfg.serving.app import make_app
 
 SENTENCE = "the old dog saw , the cat ."
 
@@ -46,6 +48,13 @@ def test_score(client: TestClient, run: Run) -> None:
     assert found["log_probability"] == pytest.approx(run.score(["the zebra"])[0])
     assert found["unknown"] == ["zebra"]
     assert ask(client, "score", sentence="dog")["log_probability"] is None  # no tree has one word
+
+
+def test_typeset_marks_of_a_run_that_keeps_punctuation_are_known() -> None:
+    sizes = {"model.nonterminals": 4, "model.preterminals": 8, "model.embedding": 8, "training.epochs": 1}
+    run = simplepcfg.fit(['the dog said " no " .'] * 60, settings={**sizes, "data.punctuation": "keep"})
+    with TestClient(make_app({"kept": run}, workers=1), base_url="http://localhost") as client:
+        assert ask(client, "score", sentence="the dog said “ no ” .")["unknown"] == []
 
 
 def test_chart(client: TestClient, run: Run) -> None:
@@ -202,9 +211,6 @@ def test_symbols_come_with_their_names(client: TestClient, run: Run) -> None:
 def test_gold_labels_of_the_folder_are_names(tmp_path, folder: Path) -> None:
     import json
     import shutil
-
-    import simplepcfg
-    from simplepcfg.serving.app import make_app
 
     copy = shutil.copytree(folder, tmp_path / "labelled")
     labels = {"format": "simplepcfg labels 1", "model": None, "phrases": {"NT-1": "NP"}, "tags": {"T-2": "DT"}}

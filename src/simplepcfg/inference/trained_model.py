@@ -134,7 +134,7 @@ class TrainedModel:
         self._text_warnings.check(self.name, prepared, plain=all(tags is None for _, tags in split))
         return prepared
 
-    def prepare_words(self, words: Sequence[str], tags: Sequence[str] | None) -> Prepared:
+    def prepare_words(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Prepared:
         """Return one sentence with its tokens; marks of punctuation are read as the training text writes them."""
         known = with_known_marks(self, words) if self.preprocessing.punctuation == "keep" else words
         return replace(self.preprocessing.apply(known, tags), words=words)

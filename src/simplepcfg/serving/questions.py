@@ -201,7 +201,7 @@ class _Asked(NamedTuple):
 
 def _asked(run: Run, request: Any, limits: Limits) -> _Asked:
     words = _words(run, request.sentence, limits)
-    prepared = run.preprocessing.apply(words)
+    prepared = run.prepare_words(words)
     normalised = dict(zip(prepared.kept, prepared.tokens, strict=False))
     tokens, place = list[Answer](), 0
     for index, word in enumerate(words):
