@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 
-from simplepcfg.data.readers import has_dependencies, read_dependencies, read_sentences, read_trees, sniff
+from simplepcfg.data.readers import has_dependencies, read_sentences, sniff
 from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
 from simplepcfg.data.trees import SpanTree, as_tree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.dependency_treebank import DependencyTreebank
+from simplepcfg.evaluation.dependency_treebank import make_treebank, read_gold
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import open_vocabulary, perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
@@ -28,25 +28,19 @@ from simplepcfg.linguistics.controls.ngram import NgramModel
 
 
 def evaluate(
-    run: TrainedModel,
-    data: str | PathLike[str] | Treebank | Iterable[Sentence],
-    name: str,
-    decode: str,
-    labels: bool = False,
+    run: TrainedModel, data: str | PathLike[str] | Treebank | Iterable[Sentence], name: str, decode: str, labels: bool
 ) -> EvaluationReport:
     """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
     check_decoder(decode)
     if isinstance(data, Treebank):
         return _evaluate_treebank(run, data, name, decode, labels)
     items: Sequence[object]
-    source: str | None = None
     if isinstance(data, str | PathLike):
         source = fspath(data)
-        if has_dependencies(source):
-            treebank = DependencyTreebank(read_dependencies(source), run.preprocessing, source)
+        if has_dependencies(source) or sniff(source) == "trees":
+            treebank = make_treebank(read_gold(source), run.preprocessing, source)
             return _evaluate_treebank(run, treebank, name, decode, labels)
-        split = run.preprocessing.split
-        items = list(read_trees(source) if sniff(source) == "trees" else read_sentences(source, split=split))
+        items = list(read_sentences(source, split=run.preprocessing.split))
     else:
         items = listed(data)
     if not items:
@@ -57,12 +51,10 @@ def evaluate(
         return _evaluate_text(run, items, name)
     if len(gold) < len(items):
         raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
-    return _evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, labels)
+    return _evaluate_treebank(run, Treebank(gold, run.preprocessing), name, decode, labels)
 
 
-def _evaluate_treebank(
-    run: TrainedModel, treebank: Treebank, name: str, decode: str, labels: bool = False
-) -> EvaluationReport:
+def _evaluate_treebank(run: TrainedModel, treebank: Treebank, name: str, decode: str, labels: bool) -> EvaluationReport:
     tokens = [item.tokens for item in treebank.prepared]
     if not run.has_trees:
         return EvaluationReport(name, len(treebank.gold), treebank.tokens, **_language_model(run, tokens))
