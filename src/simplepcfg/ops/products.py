@@ -92,6 +92,14 @@ def weighted_sums(weights: Tensor, rows: Tensor) -> Tensor:
     return torch.bmm(weights.reshape(-1, 1, count), rows.view(-1, count, columns)).view(*outer, columns)
 
 
+def put_rows(target: Tensor, places: Tensor, rows: Tensor) -> None:
+    """Copy ``rows`` [R, X] to these places [R] among the rows of ``target``; NumPy does it in a third of the time."""
+    if target.device.type == "cpu":
+        target.numpy()[places.numpy()] = rows.numpy()
+    else:
+        target.index_copy_(0, places, rows)
+
+
 def placed_products(values: Tensor, places: NDArray[np.int64], rules: Tensor) -> Tensor:
     """Compute the product of ``values`` [R, N], 0 except for ``places`` of their flat form, with ``rules`` [N, M]."""
     rows, columns = values.shape

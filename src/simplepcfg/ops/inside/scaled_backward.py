@@ -6,6 +6,7 @@ stays within the floating-point range.
 """
 
 import math
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -109,7 +110,7 @@ class Backward:
                     rules.add_rows(picked, beta.view(-1, chart.nonterminals).index_select(0, rows), sentences)
         ends = chart.whole_sentences(width)
         if ends is not None:
-            alpha[ends, 0] = self._over_z(chart.arguments.root.expand(chart.batch, -1))[ends]
+            alpha[ends, 0] = self._of_tops[ends]
         return self._in_range(alpha, beta)
 
     def _from_probable_children(self, width: int) -> Tensor:
@@ -118,13 +119,17 @@ class Backward:
         η and ζ and their derivatives tell these marginals before the products with the rules.
         """
         chart = self.chart
-        alpha, children = torch.zeros_like(chart.beta[width]), self.gradients.rows(width)
-        marginals = torch.linalg.vecdot(children, chart.square.rows(width))  # [B, spans, 2]
+        alpha, posts = torch.zeros_like(chart.beta[width]), chart.n + 1
+        children = self.gradients.cells.view(-1, chart.nonterminals)
+        marginals = torch.linalg.vecdot(self.gradients.rows(width), chart.square.rows(width))  # [B, spans, 2]
         negligible = marginals < NEGLIGIBLE * torch.finfo(chart.dtype).eps
         for side, rules in enumerate(chart.rules.chunk(2)):
-            rows = negligible[..., side].logical_not().nonzero(as_tuple=True)
-            scales = chart.scales[width][..., side][rows]
-            alpha[rows] += (children[..., side, :][rows] * scales[:, None]) @ rules
+            sentences, starts = negligible[..., side].logical_not().nonzero(as_tuple=True)
+            ends = starts + width
+            first, second = (starts, ends) if side == 0 else (ends, starts)
+            picked = children.index_select(0, (sentences * posts + first) * posts + second)
+            picked *= chart.scales[width][sentences, starts, side, None]
+            alpha.view(-1, chart.nonterminals).index_add_(0, sentences * (posts - width) + starts, picked @ rules)
         return alpha
 
     def _own_states(self, alpha: Tensor) -> Tensor:
@@ -141,6 +146,11 @@ class Backward:
             emitted = chart.own_words[part]
             parts.append(self._in_range(by_words, emitted).mul_(emitted).mul_(self.grad[part, None, None]))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    @cached_property
+    def _of_tops(self) -> Tensor:
+        """The derivatives with respect to β of whole sentences, [B, N]."""
+        return self._over_z(self.chart.arguments.root.expand(self.chart.batch, -1))
 
     def _over_z(self, value: Tensor) -> Tensor:
         """Compute value / (root · β) for each sentence, or 0 if the sentence has probability 0."""
@@ -169,7 +179,10 @@ class Backward:
         eta, zeta = chart.splits[width]
         to_eta, to_zeta = self.gradients.children(width)
         factors = chart.factors[width]
+        reached = alpha.any(-1)
         for p in chart.chunks(width):  # the parent's derivative times the sibling
+            if not bool(reached[p].any()):
+                continue
             weights = alpha[p].unsqueeze(2) * factors[p].unsqueeze(3)
             to_eta[p].addcmul_(weights, zeta[p])
             to_zeta[p].addcmul_(weights, eta[p])

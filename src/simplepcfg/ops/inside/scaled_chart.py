@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
-from simplepcfg.ops.products import row_parts, weighted_sums
+from simplepcfg.ops.products import put_rows, row_parts, weighted_sums
 from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
 from simplepcfg.ops.shards import Shards
-from simplepcfg.ops.transposed_rules import transposed_rules
+from simplepcfg.ops.transposed_rules import kept_layout, transposed_rules, with_gaps
 
 # Split sums are computed for so many spans at a time that the temporary tensor stays in the cache, beside what it is
 # made of: with four times as much, a Xeon with 2 MiB for each core took a quarter longer.
@@ -69,10 +69,13 @@ class ScaledChart:
         """The emissions of this process's preterminals, [B, n, P], as they are in ``words``."""
         return self.words if self.shards is None else self.words.chunk(self.shards.size, -1)[self.shards.rank]
 
-    @property
+    @cached_property
     def rules(self) -> Tensor:
         """The rules of nonterminals, [(B,) 2N, N]."""
-        return self.all_rules[..., : self.child_states]
+        left, right, split = self.arguments.left, self.arguments.right, self.child_states
+        if self.arguments.batched_rules or self.device.type != "cpu":
+            return self.all_rules[..., :split]
+        return kept_layout("of nonterminals", left, right, lambda *sides: with_gaps(torch.cat(sides)[:, :split]))
 
     @property
     def word_rules(self) -> Tensor:
@@ -125,7 +128,13 @@ class ScaledChart:
         """Return the spans' bonus as (whole, fraction), [B, spans] each: exp(bonus) = 2^whole · fraction."""
         if self.arguments.span_bonus is None:
             return None
-        bonus = torch.diagonal(self.arguments.span_bonus.detach(), width, 1, 2).double() / math.log(2)
+        whole, fraction = (torch.diagonal(part, width, 1, 2) for part in self._bonuses)
+        return whole, fraction
+
+    @cached_property
+    def _bonuses(self) -> tuple[Tensor, Tensor]:
+        assert self.arguments.span_bonus is not None
+        bonus = self.arguments.span_bonus.detach().double() / math.log(2)
         whole = bonus.floor()
         forbidden = bonus == -math.inf
         fraction = torch.exp2(bonus - whole).masked_fill(forbidden, 0.0)
@@ -254,7 +263,7 @@ class ScaledChart:
         flat = beta.view(-1, self.nonterminals)
         children = flat.new_zeros(flat.shape[0], 2 * self.nonterminals)
         if rows.numel():
-            children.index_copy_(0, rows, self.all_states(flat.index_select(0, rows)) @ self.transposed)
+            put_rows(children, rows, self.all_states(flat.index_select(0, rows)) @ self.transposed)
         return children
 
     def have_parents(self, width: int, lengths: Tensor) -> Tensor:

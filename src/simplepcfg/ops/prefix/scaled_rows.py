@@ -7,6 +7,7 @@ from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
+from simplepcfg.ops.products import put_rows
 from simplepcfg.ops.scales import DEAD, shift_to_peak
 
 
@@ -92,8 +93,8 @@ class ScaledRows(ScaledChart):
             (zeta, maxima[1], ((sentences * posts + ends) * posts + starts)[:inner]),
         ):
             scaled, scaled_exponents = self._scaled(rows, most, kept[: len(rows)])
-            self.square.cells.view(-1, self.nonterminals).index_copy_(0, cells, scaled)
-            self.exponents.cells.view(-1).index_copy_(0, cells, scaled_exponents)
+            put_rows(self.square.cells.view(-1, self.nonterminals), cells, scaled)
+            put_rows(self.exponents.cells.view(-1), cells, scaled_exponents)
 
     def _spans(self, width: int) -> tuple[Tensor, Tensor, int]:
         """Return sentence and start of each span of this width, and the number of those, first, that start after 0."""
