@@ -75,7 +75,8 @@ class ScaledChart:
         left, right, split = self.arguments.left, self.arguments.right, self.child_states
         if self.arguments.batched_rules or self.device.type != "cpu":
             return self.all_rules[..., :split]
-        return kept_layout("of nonterminals", left, right, lambda *sides: with_gaps(torch.cat(sides)[:, :split]))
+        sides = [side[:, :split] for side in (left.detach(), right.detach())]
+        return kept_layout("of nonterminals", left, right, lambda *_: with_gaps(torch.cat(sides)))
 
     @property
     def word_rules(self) -> Tensor:
