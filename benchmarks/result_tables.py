@@ -45,6 +45,8 @@ def _side_by_side(values: Sequence[str]) -> str:
     return ", ".join(cell(value) for value in values)
 
 
+FORMER_XEON = "Intel(R) Xeon(R) Processor @ 2.50GHz"  # another one has newer rows of a laptop's questions
+
 TREES = {
     "trees": "trees",
     "system": "system",
@@ -274,6 +276,7 @@ TABLES = {
             "floor_busy_s": "floor of the matrix products",
         },
         ("question", "machine"),
+        lambda row: row["machine"] != FORMER_XEON,
     ),
     "grammar-sizes": Table(
         "grammar_sizes.csv",

@@ -366,3 +366,20 @@ def test_split_sums_do_not_depend_on_how_a_processor_multiplies(monkeypatch, lea
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
     for ours, naive in zip(gradients(found, inputs, weights), gradients(expected, inputs, weights), strict=True):
         assert relative(ours, naive) < 1e-12
+
+
+@pytest.mark.parametrize("cache_bytes", [1, 200])
+def test_parts_of_one_sentence_leave_out_what_lies_beyond_its_end(monkeypatch, cache_bytes):
+    """Sentences of several lengths, a few spans at a time: log Z, gradients and span marginals of the naive form."""
+    monkeypatch.setattr(scaled_chart, "CACHE_BYTES", cache_bytes)
+    case, lengths = random_case(batch=4, n=7, nonterminals=5, preterminals=6, seed=9), torch.tensor([7, 2, 5, 1])
+    inputs = tuple(t.requires_grad_() for t in (case.log_emissions, case.root, case.left, case.right))
+    found, expected = (inside(*inputs, lengths=lengths, backend=name) for name in ("torch", "naive"))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    weights = torch.tensor([1.0, 2.0, 3.0, 0.0], dtype=torch.float64)
+    ours, naive = (gradients(log_z[:3], inputs, weights[:3]) for log_z in (found, expected))
+    assert all(relative(*pair) < 1e-12 for pair in zip(ours, naive, strict=True))
+    spans = [
+        span_marginals(*(t.detach() for t in inputs), lengths=lengths, backend=name) for name in ("torch", "naive")
+    ]
+    torch.testing.assert_close(*spans, rtol=1e-10, atol=1e-12)

@@ -2,12 +2,13 @@
 
 import gc
 
+import pytest
 import torch
 
 from random_grammars import random_case
 from simplepcfg.ops import transposed_rules as module
-from simplepcfg.ops.inside import inside
-from simplepcfg.ops.transposed_rules import transposed_rules
+from simplepcfg.ops.inside import inside, span_marginals
+from simplepcfg.ops.transposed_rules import rows_and_gaps, transposed_rules
 
 
 def test_rules_are_transposed_once() -> None:
@@ -41,3 +42,16 @@ def test_nothing_is_kept_without_its_rules() -> None:
 def test_rules_of_each_sentence() -> None:
     left, right = torch.rand(2, 3, 8), torch.rand(2, 3, 8)
     assert torch.equal(transposed_rules(left, right), torch.cat([left, right], 1).mT)
+
+
+@pytest.mark.parametrize("gap", [0, 16])
+def test_gaps_between_rows_change_nothing(monkeypatch: pytest.MonkeyPatch, gap: int) -> None:
+    monkeypatch.setattr(module, "GAP", gap)
+    tensors = [tensor.detach() for tensor in random_case(2, 5, 3, 4).tensors()]
+    rules = transposed_rules(*tensors[2:])
+    memory = rows_and_gaps(rules[:3])
+    assert memory.is_contiguous()
+    assert memory.shape == (3, 6 + gap)
+    assert torch.equal(memory[:, :6], rules[:3])
+    for compute in (inside, span_marginals):
+        torch.testing.assert_close(compute(*tensors), compute(*tensors, backend="naive"))
