@@ -59,6 +59,7 @@ TOP = {"cli", "__main__"}
 # which import no folder.
 OPS = (
     "inside",
+    "sharded_inside",
     "neural",
     "prefix",
     "marginals",

@@ -67,7 +67,7 @@ def test_too_little_memory_says_how_much(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*_: object, **__: object) -> torch.Tensor:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(packed_chart.PackedChart, "_empty", refuse)
+    monkeypatch.setattr(packed_chart.PackedChart, "empty", refuse)
     with pytest.raises(ResourceError, match=r"needs 0\.0 GB.*reduce the batch, the length") as caught:
         inside(*random_case(2, 4, 3, 5).tensors(), backend="triton")
     assert "\n" not in str(caught.value)

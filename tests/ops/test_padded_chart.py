@@ -15,9 +15,9 @@ WEIGHTS = torch.tensor([1.0, -0.5], dtype=torch.float64)
 @pytest.mark.parametrize(("batched", "lengths"), [(False, [5, 3]), (True, [1, 4])])
 def test_padded_chart(monkeypatch: pytest.MonkeyPatch, batched: bool, lengths: list[int]) -> None:
     """It computes what the packed chart does, two widths at once included, whatever lies beyond the end."""
-    empty = PackedChart._empty
+    empty = PackedChart.empty
     monkeypatch.setattr(
-        PackedChart, "_empty", lambda self, *size, dtype: empty(self, *size, dtype=dtype).fill_(torch.nan)
+        PackedChart, "empty", lambda self, *size, dtype: empty(self, *size, dtype=dtype).fill_(torch.nan)
     )
     monkeypatch.setattr(packed_chart, "LEAST_TILES", 1)
     for name in ("STATES_AT_ONCE", "PAIRED_STATES", "PAIRED_STATES_BACK"):

@@ -83,7 +83,7 @@ def test_kernels_of_shards_give_the_same(threads: Callable[[int], Exchange], bac
 
 
 def test_rule_gradients_are_gathered_in_parts(threads: Callable[[int], Exchange], monkeypatch) -> None:
-    monkeypatch.setattr("simplepcfg.ops.inside.sharded_packed.GATHERED_BYTES", 200)
+    monkeypatch.setattr("simplepcfg.ops.sharded_inside.packed.GATHERED_BYTES", 200)
 
     def task(shards: Shards) -> tuple[float, float, float]:
         return sharded_models.differences("sn-pcfg", shards, torch.float64, [4, 3], backend="triton")

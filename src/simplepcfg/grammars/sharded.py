@@ -11,7 +11,7 @@ from torch import Tensor
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.ops.arguments import InsideArguments, Sentences, check_lengths
-from simplepcfg.ops.inside.sharded import sharded_inside, sharded_span_marginals
+from simplepcfg.ops.sharded_inside import sharded_inside, sharded_span_marginals
 from simplepcfg.ops.shards import Shards
 
 

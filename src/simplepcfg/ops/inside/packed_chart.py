@@ -58,15 +58,15 @@ class PackedChart:
         rows = self.layout.rows
         try:
             self.rules = stacked_rules(arguments.left, arguments.right, stored)  # [(B,) 2N, N + P]
-            self.emit = self._empty(self.layout.words, self.tags, dtype=stored)
-            self.beta = self._empty(rows, self.states, dtype=stored)
-            self.chart = self._empty(rows, 2 * self.states, dtype=stored)
+            self.emit = self.empty(self.layout.words, self.tags, dtype=stored)
+            self.beta = self.empty(rows, self.states, dtype=stored)
+            self.chart = self.empty(rows, 2 * self.states, dtype=stored)
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
-        self.exponent = self._empty(rows, dtype=work)
-        self.reach = self._empty(rows, dtype=work)
-        self.best = self._empty(self.layout.words, dtype=torch.float64)
-        self.log_top = self._empty(self.batch, dtype=torch.float64)
+        self.exponent = self.empty(rows, dtype=work)
+        self.reach = self.empty(rows, dtype=work)
+        self.best = self.empty(self.layout.words, dtype=torch.float64)
+        self.log_top = self.empty(self.batch, dtype=torch.float64)
         self.bonus = self.row_bonus()
         self.kinds = {"WORK": tl.float64 if work == torch.float64 else tl.float32}
         # With equal lengths, row numbers are computed instead of loaded from the tables of the layout.
@@ -84,13 +84,13 @@ class PackedChart:
             layout.order, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
             BLOCK=_block_size(self.tags, 1024), **self.kinds,
         )  # fmt: skip
-        self._multiply(self.emit, self.rules[..., child_states:], layout.with_parents(1), 1)
+        self.multiply(self.emit, self.rules[..., child_states:], layout.with_parents(1), 1)
         for width in range(2, layout.n + 1):
-            self._split_sums(width)
+            self.split_sums(width)
             if layout.inner[width]:
                 rows = layout.with_parents(width)
-                self._multiply(self.beta[rows], self.rules[..., :child_states], rows, width)
-        log_z = self._empty(self.batch, dtype=self.result_dtype)
+                self.multiply(self.beta[rows], self.rules[..., :child_states], rows, width)
+        log_z = self.empty(self.batch, dtype=self.result_dtype)
         root = self.arguments.root.contiguous()
         end_kernels.top_fwd_kernel[(self.batch,)](
             self.beta, self.exponent, self.best, root, self.log_top, log_z, layout.top_rows, layout.words_before,
@@ -104,22 +104,23 @@ class PackedChart:
         """The dtype of log Z."""
         return self.arguments.log_emissions.dtype
 
-    def _split_sums(self, width: int) -> None:
+    def split_sums(self, width: int) -> None:
+        """Compute β of a width from η and ζ of the narrower ones, with its scales."""
         layout = self.layout
         rows = layout.width(width)
         spans = rows.stop - rows.start
         paired = self._uses_pair_kernel(width, spans)
         block = _block_size(self.states, PAIRED_STATES if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
-        peaks = self._empty(spans, blocks, dtype=self.precision.work)
+        peaks = self.empty(spans, blocks, dtype=self.precision.work)
         places = {"PEAK": self.precision.peak, **self.equal, **self.kinds}
         choices = {"SAFE": self.precision.safe, "HAS_BONUS": self.arguments.span_bonus is not None}
         splits = max(LEAST_SPLITS, triton.next_power_of_2(width - 1))
         if paired:
             after = layout.width(width + 1)
             self.partial = (
-                self._empty(after.stop - after.start, self.states, dtype=self.precision.work),
-                self._empty(after.stop - after.start, dtype=self.precision.work),
+                self.empty(after.stop - after.start, self.states, dtype=self.precision.work),
+                self.empty(after.stop - after.start, dtype=self.precision.work),
             )
             pair_kernels.inside_pair_fwd_kernel[(triton.cdiv(spans, 2), blocks)](
                 self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, layout.first_rows,
@@ -150,9 +151,9 @@ class PackedChart:
         tiles = triton.cdiv(spans, 2) * triton.cdiv(self.states, STATES_AT_ONCE)
         return self.states > STATES_AT_ONCE and tiles >= self.least_tiles and PAIRED_FROM <= width < self.layout.n
 
-    def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
+    def multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
         """Compute η and ζ of a width: its β times [L | R]."""
-        with self._matrix_mode():
+        with self.matrix_context():
             if rules.dim() == 2:
                 torch.mm(left[: rows.stop - rows.start], rules.T, out=self.chart[rows])
             else:
@@ -175,16 +176,16 @@ class PackedChart:
         self.partial = None
         layout, states, stored = self.layout, self.states, self.precision.stored
         try:
-            alpha = self._empty(layout.rows, states, dtype=stored)
-            by_child = self._empty(layout.rows, 2 * states, dtype=stored)
+            alpha = self.empty(layout.rows, states, dtype=stored)
+            by_child = self.empty(layout.rows, 2 * states, dtype=stored)
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
-        by_root = self._empty(self.batch, states, dtype=self.precision.work)
+        by_root = self.empty(self.batch, states, dtype=self.precision.work)
         self.whole_sentences(grad.contiguous(), alpha, by_root)
         for width in range(layout.n, 1, -1):
             self.outside(width, alpha, by_child)
         if marginals is not None:
-            marginal = self._empty(layout.rows, dtype=self.precision.work)
+            marginal = self.empty(layout.rows, dtype=self.precision.work)
             kernels.span_marginal_kernel[(layout.rows - layout.words,)](
                 self.beta, alpha, marginal, layout.words, states, BLOCK=_block_size(states, 1024),
                 LIMIT=self.precision.limit, **self.kinds,
@@ -216,7 +217,7 @@ class PackedChart:
     def outside_rows(self, width: int, by_child: Tensor, out: Tensor) -> None:
         """Compute d log Z / d β of the spans of a width that have parents from the derivatives of their η and ζ."""
         rows, rules = self.layout.with_parents(width), self.rules[..., : self.child_states]
-        with self._matrix_mode():
+        with self.matrix_context():
             if rules.dim() == 2:
                 self.outside_product(by_child[rows], rules, out)
             else:
@@ -247,7 +248,7 @@ class PackedChart:
         choices |= {"HEAD": self.precision.head, "CHILD_LIMIT": bound}
         if paired:
             below = layout.width(width - 1)
-            rest = self._empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
+            rest = self.empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
             self.partial = (rest, rest)
             pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, 2), blocks, 2)](
                 self.chart, alpha, by_child, rest, self.exponent, *tables, width, self.batch, layout.n, rows.start,
@@ -269,8 +270,8 @@ class PackedChart:
     def rule_gradients(self, by_child: Tensor) -> Tensor:
         """Compute the gradient of the rules, [(B,) 2N, N + P]: one product over all spans, and one over all words."""
         states = self.child_states
-        both = self._empty(*self.rules.shape, dtype=self.gradient_dtype)  # sums are in the wide dtype
-        with self._matrix_mode():
+        both = self.empty(*self.rules.shape, dtype=self.gradient_dtype)  # sums are in the wide dtype
+        with self.matrix_context():
             if both.dim() == 2:
                 self.rule_gradient_rows(by_child, slice(0, 2 * self.states), both)
             else:
@@ -289,7 +290,7 @@ class PackedChart:
     def rule_gradient_rows(self, by_child: Tensor, rows: slice, out: Tensor) -> None:
         """Compute the gradient of some rows of unbatched rules [left; right] into ``out`` [rows, N + P]."""
         words = self.layout.words
-        with self._matrix_mode():
+        with self.matrix_context():
             mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.child_states])
             mm_wide(by_child[:words, rows].T, self.emit, out[:, self.child_states :])
 
@@ -297,9 +298,9 @@ class PackedChart:
         """Compute the gradient of the log-emissions, [B, n, P]."""
         layout = self.layout
         emissions = self.arguments.log_emissions
-        by_emit = self._empty(layout.words, self.tags, dtype=self.precision.work)
+        by_emit = self.empty(layout.words, self.tags, dtype=self.precision.work)
         rules = self.rules[..., self.child_states :]
-        with self._matrix_mode():
+        with self.matrix_context():
             if rules.dim() == 2:
                 mm_wide(by_child[: layout.words], rules, by_emit)
             else:
@@ -328,15 +329,16 @@ class PackedChart:
         """Return log2 of the weight of each row, DEAD for forbidden spans; an unused tensor if there is no bonus."""
         if self.arguments.span_bonus is None:
             return self.exponent
-        bonus = self._empty(self.layout.rows, dtype=self.precision.work).zero_()
+        bonus = self.empty(self.layout.rows, dtype=self.precision.work).zero_()
         cells = self.arguments.span_bonus.detach().reshape(-1)[self.layout.cells] / math.log(2)
         bonus[self.layout.words :] = cells.clamp(min=DEAD)
         return bonus
 
-    def _empty(self, *size: int, dtype: torch.dtype) -> Tensor:
+    def empty(self, *size: int, dtype: torch.dtype) -> Tensor:
+        """Allocate an uninitialised tensor on the device of the chart."""
         return torch.empty(size, dtype=dtype, device=self.device)
 
-    def _matrix_mode(self) -> AbstractContextManager[None]:
+    def matrix_context(self) -> AbstractContextManager[None]:
         """Let float32 products use TF32 if and only if it was asked for."""
         return matrix_mode("tf32" if self.precision.tf32 else None, self.device)
 

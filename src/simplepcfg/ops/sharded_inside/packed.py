@@ -33,19 +33,21 @@ class ShardedPackedChart(PackedChart):
         self.log_top = both[0].contiguous()
         return both[1].to(self.arguments.log_emissions.dtype)
 
-    def _split_sums(self, width: int) -> None:
-        super()._split_sums(width)
+    def split_sums(self, width: int) -> None:
+        """Compute β of a width with the scales of all processes; see ``PackedChart.split_sums``."""
+        super().split_sums(width)
         rows = self.layout.width(width)
         common = self.shards.maximum(torch.stack([self.exponent[rows], self.reach[rows]]))
         self.beta[rows] *= (self.exponent[rows] - common[0]).exp2()[:, None].to(self.beta.dtype)
         self.exponent[rows], self.reach[rows] = common
 
-    def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
-        super()._multiply(left if width == 1 else self.shards.all_states(left), rules, rows, width)
+    def multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
+        """Compute η and ζ of a width from β of all states; see ``PackedChart.multiply``."""
+        super().multiply(left if width == 1 else self.shards.all_states(left), rules, rows, width)
 
     def outside_rows(self, width: int, by_child: Tensor, out: Tensor) -> None:
         """Compute d log Z / d β of this process's states; see ``PackedChart.outside_rows``."""
-        partial = self._empty(out.shape[0], self.child_states, dtype=out.dtype)
+        partial = self.empty(out.shape[0], self.child_states, dtype=out.dtype)
         super().outside_rows(width, by_child, partial)
         out.copy_(self.shards.own_states(partial))
 
@@ -69,8 +71,8 @@ class ShardedPackedChart(PackedChart):
         parts = row_parts(self.layout.rows - words, most)
         total = out[:, :states]
         if len(parts) > 1 and out.dtype != self.precision.work:
-            total = self._empty(*total.shape, dtype=self.precision.work)
-        with self._matrix_mode():
+            total = self.empty(*total.shape, dtype=self.precision.work)
+        with self.matrix_context():
             for part in parts:
                 spans = slice(words + part.start, words + part.stop)
                 children, beta = by_child[spans, rows].T, self.shards.all_states(self.beta[spans])

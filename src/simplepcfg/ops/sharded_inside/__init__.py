@@ -50,7 +50,7 @@ def _filled(arguments: InsideArguments, shards: Shards, backend: str) -> tuple[T
         if backend == "torch":
             scaled = ShardedChart(arguments, shards)
             return scaled.fill(), scaled
-        from simplepcfg.ops.inside.sharded_packed import ShardedPackedChart
+        from simplepcfg.ops.sharded_inside.packed import ShardedPackedChart
 
         packed = ShardedPackedChart(arguments, shards)
         return packed.fill(), packed
