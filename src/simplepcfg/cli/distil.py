@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
@@ -16,7 +16,6 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.runs.config.schema import RunConfig
 
-TaughtBy = Literal["others", "all"]
 SUMMARY = "Train several grammars, and one that learns from them."
 # What gave the best trees, by type of device: members of several families, and the student.
 MEMBERS = {"cuda": ("sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"), "cpu": ("sn-pcfg-128", "rank-pcfg-64")}
@@ -48,12 +47,9 @@ class DistilRequest:
     generations: int = opt(
         "--generations",
         "K",
-        "Rounds of members, at most; from the second on, they are students of those before.",
+        "Rounds of members, at most; from the second on, they are students of other configurations.",
         1,
         min=1,
-    )
-    taught_by: TaughtBy = flag(
-        "--taught-by", "From the second generation on: by members of other configurations, or by all.", "others"
     )
     jobs: int = opt("--jobs", "K", "Members that train at a time.", 1, min=1)
     settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key of every configuration; repeatable.")
@@ -103,7 +99,6 @@ def command(request: DistilRequest) -> None:
         student=None if student is None else loaded(Member.parse(student)),
         keep=request.keep,
         generations=request.generations,
-        taught_by=request.taught_by,
         jobs=request.jobs,
         device=request.device,
         make_reporter=lambda folder, config: make_reporter(request.quiet, (), folder, config.model_dump()),

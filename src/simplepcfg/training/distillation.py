@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from simplepcfg.errors import InputError, counted
 from simplepcfg.runs.config.schema import RunConfig
@@ -20,7 +19,6 @@ from simplepcfg.training.start import TrainingResult, train
 from simplepcfg.training.teacher_choice import Choice, choose_teachers
 from simplepcfg.training.teachers import check_teacher
 
-TaughtBy = Literal["others", "all"]
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
 FULL_AGREEMENT = 0.97  # Teachers that agree as far as this have little to teach each other.
 
@@ -67,7 +65,6 @@ def distil(
     student: RunConfig | None = None,
     keep: int = 2,
     generations: int = 1,
-    taught_by: TaughtBy = "others",
     teacher_weight: float = 5.0,
     teacher_steps: int = 0,
     jobs: int = 1,
@@ -82,9 +79,9 @@ def distil(
     weight or number of steps keeps them. `choose_teachers` says which members teach, and that it leaves out
     configurations that do not fit. `seeds_of` has the seeds of configurations with another number.
 
-    With more `generations` the members are trained again, as students of those before: of other configurations or of
-    "all" of them, by `taught_by`. Generations end where the teachers' agreement no longer rises, and one that agrees
-    less than the one before does not count.
+    With more `generations` the members are trained again, as students of those before of other configurations.
+    Generations end where the teachers' agreement no longer rises, and one that agrees less than the one before does not
+    count.
 
     `jobs` members train at a time. What is in the folder already is not trained again, and what was interrupted goes
     on. Returns the result of the student's training. Raises InputError if the folder was begun with other settings,
@@ -109,7 +106,7 @@ def distil(
     def train_generation(number: int, before: Choice | None) -> Choice:
         chosen = configs
         if before is not None:
-            teachers = _teachers_of(configs, before, taught_by)
+            teachers = _teachers_of(configs, before)
             chosen = {name: taught(configs[name], runs) for name, runs in teachers.items()}
             note(f"generation {number}, taught by that before")
         groups = {name: folder.members(name, number) for name in chosen}
@@ -140,12 +137,12 @@ def distil(
         raise Interrupted(message, error.signal_number) from None
 
 
-def _teachers_of(configs: Iterable[str], before: Choice, taught_by: TaughtBy) -> dict[str, list[Path]]:
-    """Return which runs of the generation before teach each configuration that was not left out."""
+def _teachers_of(configs: Iterable[str], before: Choice) -> dict[str, list[Path]]:
+    """Return which runs of the generation before teach each configuration that was not left out: those of others."""
     teachers = {}
     for name in configs:
         if name not in before.left_out:
-            others = [run for run in before.teachers if taught_by == "all" or run.parent.name != name]
+            others = [run for run in before.teachers if run.parent.name != name]
             teachers[name] = others or list(before.teachers)  # all, where no other teaches
     return teachers
 
