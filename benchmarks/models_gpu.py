@@ -31,7 +31,6 @@ CONFIGS = (
     "sn-pcfg-ie",
     "sc-pcfg",
     "rank-pcfg-4096",
-    "rank-pcfg-8192",
     "tn-pcfg-500",
     "n-pcfg",
     "n-pcfg-128",
@@ -39,7 +38,6 @@ CONFIGS = (
     "hmm-4096",
     "lhmm-16384",
     "rank-hmm-16384",
-    "rank-hmm-32768",
 )
 SETTING = ("config", "data", "epochs", "machine", "commit")
 
