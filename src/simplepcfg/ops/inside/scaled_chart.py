@@ -16,8 +16,8 @@ from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
 from simplepcfg.ops.shards import Shards
 from simplepcfg.ops.transposed_rules import kept_layout, transposed_rules, with_gaps
 
-# Split sums are computed for so many spans at a time that the temporary tensor stays in the cache, beside what it is
-# made of: with four times as much, a Xeon with 2 MiB for each core took a quarter longer.
+# Split sums are computed for so many spans at a time that a thread's part of the temporary tensor stays in the cache,
+# beside what it is made of: with four times as much, a Xeon with 2 MiB for each core took a quarter longer.
 CACHE_BYTES = 1 << 19
 # NumPy sums so many states or more in half the time of PyTorch, but by one thread.
 LEAST_NUMPY_STATES, MOST_NUMPY_THREADS = 512, 2
@@ -148,17 +148,18 @@ class ScaledChart:
         """
         spans = self.n - width + 1
         each = (width - 1) * self.nonterminals * self.dtype.itemsize
-        if each * spans * self.batch <= CACHE_BYTES or self.device.type != "cpu":
+        room = CACHE_BYTES * torch.get_num_threads()
+        if each * spans * self.batch <= room or self.device.type != "cpu":
             return [EVERYTHING]
-        if each * spans <= CACHE_BYTES:
-            return [(part, slice(None)) for part in row_parts(self.batch, CACHE_BYTES // (each * spans))]
+        if each * spans <= room:
+            return [(part, slice(None)) for part in row_parts(self.batch, room // (each * spans))]
         lengths = self.arguments.lengths
         counts = [spans] * self.batch if lengths is None else (lengths - width + 1).tolist()  # of spans that exist
         return [
             (slice(b, b + 1), part)
             for b, count in enumerate(counts)
             if count > 0
-            for part in row_parts(count, CACHE_BYTES // each)
+            for part in row_parts(count, room // each)
         ]
 
     def _words(self) -> None:
