@@ -80,6 +80,7 @@ FOLD_SEEDS = {
     "interval": lambda values: values[0] if len(values) == 1 else "",
     "perplexity": mean_and_deviation,
 }
+SYMBOLS_IN_USE = ("nonterminals_used", "preterminals_used")  # exp of the entropy of their uses
 SEEDS_SIDE_BY_SIDE = ("valid_perplexity", "test_sentence_f1")
 # How the names of the settings end that are shown of each baseline.
 BASELINES = {
@@ -213,9 +214,11 @@ TABLES = {
             "experiment": "networks",
             "valid_perplexity": "validation perplexity",
             "test_sentence_f1": "S-F1 of GUM's validation trees",
+            "nonterminals_used": "nonterminals in use, of 1024",
+            "preterminals_used": "preterminals, of 2048",
         },
         ("experiment", "seed"),
-        fold=dict.fromkeys(("seed", *SEEDS_SIDE_BY_SIDE), _side_by_side),
+        fold=dict.fromkeys(("seed", *SEEDS_SIDE_BY_SIDE, *SYMBOLS_IN_USE), _side_by_side),
     ),
     "paper-parsing": Table(
         "../../experiments/paper_parsing.csv",
