@@ -28,7 +28,7 @@ def main() -> None:
     """Draw and write the picture."""
     points = [*of_forest(), *of_trees()]
     across, up = scale_of([x for _, x, _, _ in points]), scale_of([y for _, _, y, _ in points])
-    marks, tall = legend(KINDS, 60, 20, WIDTH)
+    marks, tall = legend(KINDS, range(len(KINDS)), 60, 20, WIDTH)
     frame = Frame(60, 36 + tall, WIDTH, HEIGHT)
     parts = [*marks, *vertical_axis(frame, up, "S-F1"), *horizontal_axis(frame, across, "perplexity per token")]
     for kind, x, y, name in points:

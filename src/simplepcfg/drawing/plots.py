@@ -44,7 +44,7 @@ def line_plot(
     across = scale_of([x for points in kept for x, _ in points])
     up = scale_of([y for points in kept for _, y in points], log=log)
     colours = [index if one.colour is None else one.colour for index, one in enumerate(series)]
-    marks, tall = _legend([one.name for one in series], colours, 60, 20, width)
+    marks, tall = legend([one.name for one in series], colours, 60, 20, width)
     frame = Frame(60, 36 + tall, width, height)
     parts = [*marks, *vertical_axis(frame, up, y_label), *horizontal_axis(frame, across, x_label)]
     for number, one, points in zip(colours, series, kept, strict=True):
@@ -148,7 +148,7 @@ def horizontal_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
     return parts
 
 
-def _legend(names: Sequence[str], colours: Sequence[int], x: float, y: float, width: float) -> tuple[list[str], float]:
+def legend(names: Sequence[str], colours: Sequence[int], x: float, y: float, width: float) -> tuple[list[str], float]:
     """Return a coloured square and a name for each series, over as many lines as needed, and their height."""
     parts: list[str] = []
     left, top = x, y
