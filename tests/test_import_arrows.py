@@ -31,9 +31,9 @@ ALLOWED: dict[str, set[str]] = {
     "version": set(),
     # Folders of data, and where they lie.
     "pretrained": set(),
-    # Pictures are made of plain values, so that every part may draw.
+    # Pictures are made of plain values.
     "drawing": {"errors"},
-    # Files that are written in one step, by every part.
+    # Files that are written in one step.
     "files": {"errors"},
     # Stages of long computations, told to whoever shows them.
     "progress": set(),
@@ -128,7 +128,7 @@ def absolute_base(module: str, path: Path, node: ast.ImportFrom) -> str:
 
 
 def part_of(module: str) -> str:
-    """The part of the house that a module belongs to: ops, data, …; empty for the package itself."""
+    """The part of the package that a module belongs to: ops, data, …; empty for the package itself."""
     return [*module.split("."), ""][1]
 
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 from simplepcfg.errors import InputError
 
 T = TypeVar("T")
-# Keys that are counts or widths, and those that are standard deviations.
-SIZES = ("nonterminals", "preterminals", "states", "rank", "embedding", "latent", "encoder")
+# Keys that are standard deviations; whole numbers are counts or widths.
 DEVIATIONS = ("init_logit_std", "init_emission_logit_std")
 # A matrix with this many rows and columns fits no machine, so that a larger number is a mistake.
 SIZE_LIMIT = 2**24
@@ -34,7 +33,7 @@ class KindConfig:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name in SIZES:
+            if each.type is int:
                 if value < 1:
                     raise InputError(f"model.{each.name} = {value}; it must be at least 1")
                 if value >= SIZE_LIMIT:
