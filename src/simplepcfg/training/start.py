@@ -13,7 +13,7 @@ from simplepcfg.runs.checkpoint import Best, Checkpoint
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus, prepare_corpus
-from simplepcfg.runs.device import reproducible, use_expandable_segments
+from simplepcfg.runs.device import reproducible, subnormals_as_zero, use_expandable_segments
 from simplepcfg.runs.failures import TRAINING_ADVICE, resource_errors
 from simplepcfg.runs.run_folder import RunFolder, program_identity
 from simplepcfg.training.loop import Trainer
@@ -112,6 +112,7 @@ def train(
                 held.enter_context(folder.locked())
                 if not resume:
                     folder.refuse_if_taken()
+            held.enter_context(subnormals_as_zero())
             held.enter_context(reproducible(chosen, config.training.threads))
             # The model comes before the folder is written: it may refuse its settings, and a corrected run needs a
             # free folder.
