@@ -14,7 +14,7 @@ from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT, gold_labels
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.label_mapping import LabelMapping, Shares, weights_fingerprint
-from simplepcfg.inference.parsing import tree_posteriors
+from simplepcfg.inference.parsing import mbr_spans, symbols_of_trees, tree_cells
 from simplepcfg.inference.trained_model import TrainedModel
 
 SMOOTHING = 1.0  # spans that are added to those of each symbol, with labels as those of all symbols together have
@@ -42,7 +42,7 @@ def learn_labels(run: TrainedModel, trees: Sequence[SpanTree]) -> LabelMapping:
         table.index_add_(0, where, rows)
 
     def compute(batch: Batch) -> list[None]:
-        for place, spans, nodes, words in zip(batch.indices, *tree_posteriors(run, batch), strict=True):
+        for place, spans, nodes, words in zip(batch.indices, *symbols_of_trees(run, batch, trees_of_run), strict=True):
             n = len(treebank.prepared[place].kept)
             inner = [k for k, (_, j) in enumerate(spans) if j <= n]  # without those that end in an added <eos>
             add("phrases", nodes[inner], labels, [gold[place].get(spans[k], NO_CONSTITUENT) for k in inner])
@@ -50,7 +50,9 @@ def learn_labels(run: TrainedModel, trees: Sequence[SpanTree]) -> LabelMapping:
                 add("tags", words[:n], tag_names, tags[place])
         return [None] * len(batch)
 
-    in_batches(run, [item.tokens for item in treebank.prepared], compute, lambda: None)
+    tokens = [item.tokens for item in treebank.prepared]
+    trees_of_run = mbr_spans(run, tokens)
+    in_batches(run, tokens, compute, lambda: None, cells=tree_cells(run))
     phrase_shares = _shares(counts["phrases"].T, "NT", labels)
     tag_shares = _shares(counts["tags"].T, "T", tag_names) if "tags" in counts else {}
     return LabelMapping.model_construct(

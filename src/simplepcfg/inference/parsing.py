@@ -18,7 +18,7 @@ from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree, escape_bra
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT
 from simplepcfg.evaluation.treebank import Spans
-from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.batches import cells_a_batch, in_batches
 from simplepcfg.inference.label_mapping import LabelMapping, Shares
 from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.marginals import Bonus, no_bonus, with_separators
@@ -109,13 +109,15 @@ def labelled_trees(
     that of ``Grammar.decode``. A sentence of one word has no tree in the grammar: its tag is what emits the word.
     """
 
+    tokens = [item.tokens for item in prepared]
+
     @cache
     def table(prefix: str, symbols: int) -> LabelTable:
         shares = mapping.phrase_shares if prefix == "NT" else mapping.tag_shares
         return LabelTable(shares, prefix, symbols, run.device)
 
-    def compute(batch: Batch) -> list[LabelledNodes]:
-        decoded, symbols, words = tree_posteriors(run, batch, bonus(batch), exact=exact)
+    def label(batch: Batch) -> list[LabelledNodes]:
+        decoded, symbols, words = symbols_of_trees(run, batch, trees)
         phrases, tags = table("NT", symbols[0].shape[1]), table("T", words[0].shape[1])
         return [
             (spans, phrases.best(nodes, PHRASE_LABEL), tags.best(leaves, WORD_LABEL))
@@ -127,8 +129,8 @@ def labelled_trees(
         tags = table("T", words.shape[2])
         return [([], [], tags.best(leaves, WORD_LABEL)) for leaves in words]
 
-    tokens = [item.tokens for item in prepared]
-    answers = in_batches(run, tokens, compute, lambda: None)
+    trees = mbr_spans(run, tokens, bonus, exact=exact)
+    answers = in_batches(run, tokens, label, lambda: None, cells=tree_cells(run))
     single = [item if len(item) == 1 else [] for item in tokens]
     tagged = in_batches(run, single, compute_tags, lambda: None, least=1)
     return [
@@ -137,14 +139,20 @@ def labelled_trees(
     ]
 
 
-def tree_posteriors(
-    run: TrainedModel, batch: Batch, span_bonus: Tensor | None = None, *, exact: bool = False
+def tree_cells(run: TrainedModel) -> int:
+    """Return the largest size of a batch, as sentences × words², for questions about one tree of each sentence.
+
+    Few rows are computed for each word, and what takes time is to read the rules: batches are larger than for charts.
+    """
+    return 4 * cells_a_batch(run)
+
+
+def symbols_of_trees(
+    run: TrainedModel, batch: Batch, trees: Sequence[Spans]
 ) -> tuple[list[Spans], list[Tensor], list[Tensor]]:
     """Return the trees of a batch, and P(symbol | sentence, tree) of their spans [spans, N] and words [words, P]."""
-    grammar = run.grammar_of(batch)
-    final = run.config.data.branching_bonus
-    decoded = grammar.decode(batch.words, batch.lengths, span_bonus=span_bonus, final_bonus=final, exact=exact)
-    return decoded, *grammar.symbols_given_trees(batch.words, batch.lengths, trees=decoded)
+    decoded = [trees[index] for index in batch.indices]
+    return decoded, *run.grammar_of(batch).symbols_given_trees(batch.words, batch.lengths, trees=decoded)
 
 
 def _labelled_tree(item: Prepared, nodes: LabelledNodes, mapping: LabelMapping) -> SpanTree:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import SimpleRules
+from simplepcfg.ops.transposed_rules import transposed_rules
 
 Span = tuple[int, int]
 
@@ -51,37 +52,47 @@ def symbols_given_trees(
 
 def _passes(rules: SimpleRules, log_emissions: Tensor, nodes: _Nodes) -> tuple[Tensor, Tensor]:
     """Compute the posteriors of all nodes [nodes, N] and of all words [words, P]."""
-    device, states = log_emissions.device, rules.root.shape[-1]
-    left, right, height = (torch.tensor(part, device=device) for part in (nodes.left, nodes.right, nodes.height))
+    device, states, count = log_emissions.device, rules.root.shape[-1], len(nodes.height)
+    children = torch.tensor([nodes.left, nodes.right], device=device)  # [2, nodes]
+    height = torch.tensor(nodes.height, device=device)
     emissions = _exponentials(log_emissions)
-    matrices = [side.to(emissions.dtype) for side in (rules.left, rules.right)]
-    of_words = [(emissions @ matrix[:, states:].T).log() for matrix in matrices]
-    of_nodes = [log_emissions.new_full((len(height), states), -torch.inf) for _ in matrices]
-    # By child and side: log of the probability of the words below it, for each parent symbol, up to a constant.
-    log_up = [torch.cat([inner, outer.flip(0)]) for inner, outer in zip(of_nodes, of_words, strict=True)]
-    # Words are counted from the end, so that a child below 0 indexes its row.
-    log_beta = log_emissions.new_empty(len(height), states)
+    # On a CPU rows are multiplied with matrices as they lie in memory, and down with their transposes.
+    upward = transposed_rules(rules.left, rules.right).to(emissions.dtype).split(states, 1)  # each [N + P, N]
+    downward = [side.to(emissions.dtype) for side in (rules.left, rules.right)]
+    # By child: log of the probability of the words below it, for each symbol of its parent, up to a constant. Words are
+    # counted from the end, so that a child below 0 indexes its row.
+    log_up = log_emissions.new_full((count + len(emissions), states), -torch.inf)
+    is_right = torch.zeros(len(log_up), dtype=torch.bool, device=device)
+    is_right[children[1]] = True
+    log_beta = log_emissions.new_empty(count, states)
+
+    def go_up(rows: Tensor, values: Tensor, of_words: bool) -> None:
+        part = slice(states, None) if of_words else slice(states)
+        for side, matrix in enumerate(upward):
+            own = is_right[rows] == bool(side)
+            if own.any():
+                log_up[rows[own]] = (values[own] @ matrix[part]).log()
+
+    go_up(torch.arange(len(log_up) - 1, count - 1, -1, device=device), emissions, True)
     levels = [(height == level).nonzero()[:, 0] for level in range(1, int(height.max()) + 1)]
     for rows in levels:
-        below = log_up[0][left[rows]] + log_up[1][right[rows]]
-        log_beta[rows] = below
-        beta = _exponentials(below)
-        for up, matrix in zip(log_up, matrices, strict=True):
-            up[rows] = (beta @ matrix[:, :states].T).log()
-    posteriors = log_emissions.new_zeros(len(height), states)
+        log_beta[rows] = log_up[children[0, rows]] + log_up[children[1, rows]]
+        go_up(rows, _exponentials(log_beta[rows]), False)
+    posteriors = log_emissions.new_zeros(count, states)
     tags = torch.zeros_like(log_emissions)
-    log_alpha = log_emissions.new_full((len(height), states), -torch.inf)
+    log_alpha = log_emissions.new_full((count, states), -torch.inf)
     log_alpha[nodes.top] = rules.root.to(emissions.dtype).log()
     for rows in reversed(levels):
         posteriors[rows] = _normalised(_exponentials(log_alpha[rows] + log_beta[rows]))
-        for child, other, side in ((left, right, 0), (right, left, 1)):
-            down = _exponentials(log_alpha[rows] + log_up[1 - side][other[rows]])
-            inner, outer = child[rows] >= 0, child[rows] < 0
+        for side, matrix in enumerate(downward):
+            child = children[side, rows]
+            down = _exponentials(log_alpha[rows] + log_up[children[1 - side, rows]])
+            inner, outer = child >= 0, child < 0
             if inner.any():
-                log_alpha[child[rows][inner]] = (down[inner] @ matrices[side][:, :states]).log()
+                log_alpha[child[inner]] = (down[inner] @ matrix[:, :states]).log()
             if outer.any():
-                places = -1 - child[rows][outer]
-                tags[places] = _normalised((down[outer] @ matrices[side][:, states:]) * emissions[places])
+                places = -1 - child[outer]
+                tags[places] = _normalised((down[outer] @ matrix[:, states:]) * emissions[places])
     return posteriors, tags
 
 
