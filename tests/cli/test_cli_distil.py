@@ -11,6 +11,7 @@ from simplepcfg import load
 from simplepcfg.cli.distil import MEMBERS, STUDENT, Member
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import usable_cores
 from tiny_runs import SETTINGS
 
 SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
@@ -89,7 +90,7 @@ def test_members_and_student_by_default(
     asked: dict[str, object] = {}
 
     def distil(configs: dict[str, RunConfig], out: Path, seeds: int, **settings: object) -> None:
-        asked.update(configs=tuple(configs), seeds=seeds, student=settings["student"])
+        asked.update(configs=tuple(configs), seeds=seeds, **settings)
         raise InputError("that is all")
 
     monkeypatch.setattr("simplepcfg.runs.device.resolve_device", lambda name: torch.device(kind))
@@ -98,6 +99,7 @@ def test_members_and_student_by_default(
     result = call("distil", *student, "--train", text_file, "--valid", text_file, "--out", "x")
     assert "that is all" in result.err
     assert (asked["configs"], asked["seeds"]) == (MEMBERS[kind], 3)
+    assert asked["jobs"] == (usable_cores() if kind == "cpu" else 1)
     assert isinstance(asked["student"], RunConfig)
     assert asked["student"].name == (given or STUDENT[kind])
 

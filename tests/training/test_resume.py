@@ -211,6 +211,8 @@ def test_loaded_model_is_the_best_one(make_config, tmp_path: Path) -> None:
     result = train(make_config("training.learning_rate=0.3"), tmp_path / "run", reporter=Validations())
     best = max(Validations.reports, key=lambda report: report.valid.rank)
     assert result.best.epoch == best.epoch
+    elapsed = [0.0, *(report.seconds for report in Validations.reports), result.seconds]
+    assert elapsed == sorted(set(elapsed))
     run = load_run(tmp_path / "run", "cpu")
     assert run.best["epoch"] == best.epoch
     assert not run.model.training

@@ -51,7 +51,9 @@ class DistilRequest:
         1,
         min=1,
     )
-    jobs: int = opt("--jobs", "K", "Members that train at a time.", 1, min=1)
+    jobs: int | None = opt(
+        "--jobs", "K", "Members that train at a time.  [default: one a core on a CPU, otherwise 1]", min=1
+    )
     settings: list[str] | None = opt("--set", "KEY=VALUE", "Change one key of every configuration; repeatable.")
     raw: bool = flag("--raw", "Both texts are raw: paragraphs, which are split into sentences and words.")
     device: Device = "auto"
@@ -75,14 +77,14 @@ def command(request: DistilRequest) -> None:
         --student sn-pcfg --generations 2 --train train.txt --valid valid.txt --out runs/three-kinds
     """
     from simplepcfg.runs.config.files import load_config
-    from simplepcfg.runs.device import resolve_device
+    from simplepcfg.runs.device import resolve_device, usable_cores
     from simplepcfg.training.distillation import DistillationFolder, distil
     from simplepcfg.training.reporting.reporters import make_reporter
 
     changes = _settings(request)
     configs, student = request.configs, request.student
+    kind = "cpu" if resolve_device(request.device).type == "cpu" else "cuda"
     if not configs:
-        kind = "cpu" if resolve_device(request.device).type == "cpu" else "cuda"
         configs, student = list(MEMBERS[kind]), student or STUDENT[kind]
     members = {member.name: member for member in map(Member.parse, configs)}
     if len(members) < len(configs):
@@ -99,7 +101,7 @@ def command(request: DistilRequest) -> None:
         student=None if student is None else loaded(Member.parse(student)),
         keep=request.keep,
         generations=request.generations,
-        jobs=request.jobs,
+        jobs=request.jobs or (usable_cores() if kind == "cpu" else 1),
         device=request.device,
         make_reporter=lambda folder, config: make_reporter(request.quiet, (), folder, config.model_dump()),
         note=lambda text: note(text, request.quiet),

@@ -26,11 +26,10 @@ def devices_of(request: SentencesRequest) -> list[str]:
     """Return the device of each process: all GPUs, or one process for each core that may be used."""
     import torch
 
-    from simplepcfg.runs.device import resolve_device
+    from simplepcfg.runs.device import resolve_device, usable_cores
 
     if resolve_device(request.device).type == "cpu":
-        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return ["cpu"] * (request.jobs or usable)
+        return ["cpu"] * (request.jobs or usable_cores())
     every = request.device in ("auto", "cuda")
     names = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if every else [request.device]
     return [names[index % len(names)] for index in range(request.jobs or len(names))]

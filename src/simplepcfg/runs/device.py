@@ -61,6 +61,11 @@ def validation_precision(precision: str, device: torch.device) -> str | None:
     return "tf32" if device.type == "cuda" and chosen_precision(precision, device) != "fp32" else None
 
 
+def usable_cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def set_precision(model: nn.Module, precision: str, device: torch.device) -> None:
     """Set the precision that the model trains with; raise InputError for one that has no choice and is not fp32."""
     if hasattr(model, "precision"):

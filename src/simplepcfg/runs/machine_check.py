@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from simplepcfg.ops.inside import inside
+from simplepcfg.runs.device import usable_cores
 from simplepcfg.runs.memory import available_memory
 from simplepcfg.version import __version__
 
@@ -62,8 +63,7 @@ def versions() -> Iterator[Fact]:
 
 def machine(folder: Path) -> Iterator[Fact]:
     """Yield threads, memory and disk."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = torch.get_num_threads()
+    cores, threads = usable_cores(), torch.get_num_threads()
     slow = f"more threads than cores are slow; set OMP_NUM_THREADS={cores}" if threads > cores else None
     yield Fact("threads", f"{threads} of {cores} cores", slow)
     free = available_memory(torch.device("cpu"))

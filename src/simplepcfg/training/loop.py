@@ -302,7 +302,7 @@ class Trainer:
             best=better,
             epochs_without_gain=state.epochs_without_gain,
             patience=self.config.training.patience,
-            seconds=state.seconds,
+            seconds=self._saver.elapsed_seconds(state),
         )
         self._metrics.write(epoch_record(report, state, snapshot))
         self._saver.save(state, self.best_weights, self._metrics, model_weights)

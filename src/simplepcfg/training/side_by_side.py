@@ -12,6 +12,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
+import torch
+
+from simplepcfg.runs.device import usable_cores
 from simplepcfg.runs.processes import process_context
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.start import TrainingResult
@@ -35,7 +38,7 @@ class Outcome:
 def run_side_by_side(
     function: Task[T], tasks: Mapping[str, T], jobs: int, note: Callable[[str], None], stopped: str
 ) -> dict[str, Outcome]:
-    """Call `function(tell, task)` for each named task, `jobs` at a time, each in a new process.
+    """Call `function(tell, task)` for each named task, `jobs` at a time, each in a new process with its share of cores.
 
     `tell` hands a line to `note`, under the name of the task. Returns the outcomes in the order of `tasks`. A process
     that dies is an error of its task alone. SIGINT and SIGTERM are passed on to every process once, no further one is
@@ -44,6 +47,7 @@ def run_side_by_side(
     """
     context = process_context("simplepcfg.training.start")
     waiting = list(tasks)
+    threads = max(usable_cores() // min(jobs, len(tasks)), 1)
     running: dict[Connection, BaseProcess] = {}
     outcomes: dict[str, Outcome] = {}
     passed_on: int | None = None
@@ -54,7 +58,8 @@ def run_side_by_side(
                 while waiting and len(running) < jobs and stop.requested is None:
                     name = waiting.pop(0)
                     receiver, sender = context.Pipe(duplex=False)
-                    running[receiver] = context.Process(target=_work, args=(function, tasks[name], sender), name=name)
+                    given = (function, tasks[name], sender, threads)
+                    running[receiver] = context.Process(target=_work, args=given, name=name)
                     running[receiver].start()
                     sender.close()
                 for connection in wait(list(running), SECONDS_A_LOOK):
@@ -82,8 +87,9 @@ def run_side_by_side(
     return {name: outcomes[name] for name in tasks}
 
 
-def _work(function: Task[T], task: T, connection: Connection) -> None:
+def _work(function: Task[T], task: T, connection: Connection, threads: int) -> None:
     """Do a task in a process with a session of its own, which stops when the process that started it ends."""
+    torch.set_num_threads(threads)
     if hasattr(os, "setsid"):
         os.setsid()
     parent = multiprocessing.parent_process()
