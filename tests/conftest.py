@@ -25,7 +25,7 @@ LONGEST = (
     "training/test_resume.py",
     "ops/test_graphs.py",
     "training/test_checkpoint_safety.py",
-    "cli/test_corpus.py",
+    "cli/test_answers.py",
     "training/test_seeds.py",
     "cli/test_cli_distil.py",
     "cli/test_bad_input.py",

@@ -12,8 +12,8 @@ import simplepcfg
 PACKAGE = "simplepcfg"
 SOURCE = Path(simplepcfg.__file__).parent
 
-# What each part may import beside itself: every part of the package is named, a new one must be added here.
-LAYERS = {
+# The parts up to evaluation, those beside the layers included.
+UP_TO_EVALUATION = {
     "errors",
     "files",
     "progress",
@@ -26,6 +26,7 @@ LAYERS = {
     "runs",
     "evaluation",
 }
+# What each part may import beside itself: every part of the package is named, a new one must be added here.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
@@ -42,17 +43,17 @@ ALLOWED: dict[str, set[str]] = {
     "configs": set(),
     "grammars": {"errors", "ops"},
     "models": {"errors", "ops", "grammars"},
-    "runs": LAYERS - {"drawing", "evaluation"},
-    "evaluation": LAYERS - {"drawing"},
-    "linguistics": LAYERS - {"drawing"},
+    "runs": UP_TO_EVALUATION - {"drawing", "evaluation"},
+    "evaluation": UP_TO_EVALUATION - {"drawing"},
+    "linguistics": UP_TO_EVALUATION - {"drawing"},
     # Neighbours: neither imports the other.
-    "training": LAYERS,
-    "inference": LAYERS | {"linguistics"},
+    "training": UP_TO_EVALUATION,
+    "inference": UP_TO_EVALUATION | {"linguistics"},
     # `fit`: trains and loads.
     "fitting": {"errors", "data", "runs", "training", "inference"},
-    "reports": LAYERS | {"inference"},
-    "serving": LAYERS | {"inference"},
-    "plans": LAYERS | {"training", "inference"},
+    "reports": UP_TO_EVALUATION | {"inference"},
+    "serving": UP_TO_EVALUATION | {"inference"},
+    "plans": UP_TO_EVALUATION | {"training", "inference"},
 }
 TOP = {"cli", "__main__"}
 # The folders of ops in the order of their imports: each may import those before it and the files at the root of ops,

@@ -40,7 +40,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Punctuation dropped, lower-cased."""
+    """Punctuation dropped, lower-cased. It knows words of 120 sentences of the built-in treebank: "the", not "sees"."""
     return make_tiny_run(tmp_path_factory.mktemp("tiny") / "run")
 
 

@@ -11,11 +11,10 @@ import pytest
 import simplepcfg
 from command_calls import Call
 from simplepcfg.cli import score
+from simplepcfg.cli.main import COMMANDS
 from simplepcfg.cli.main import run as run_command
 from simplepcfg.errors import NumericalError, ResourceError
 from simplepcfg.inference.run import Run
-
-COMMANDS = ["demo", "train", "evaluate", "parse", "score", "complete"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -11,7 +11,7 @@ from nltk.tree import Tree
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.data.brackets import parse_tree
-from simplepcfg.inference import labelled_trees as labelled
+from simplepcfg.inference import derivations
 from tiny_runs import tiny_sentences
 
 SENTENCES = "The dog , sees a cat .\n\ndog\n. ,\nthe man sleeps\n"
@@ -73,7 +73,7 @@ def test_sentences_are_printed_as_they_are_drawn(
     call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block at a time, of which an interruption loses none; all together they are what Python gives."""
-    monkeypatch.setattr("simplepcfg.inference.labelled_trees.SENTENCES_AT_ONCE", 5)
+    monkeypatch.setattr("simplepcfg.inference.derivations.SENTENCES_AT_ONCE", 5)
     whole = call("sample", tiny_run, "--count", 12, "--json", tmp_path / "all.json")
     assert len(whole.lines) == 12
     assert [" ".join(item.tree.words) for item in load(tiny_run).sample(12).trees] == whole.lines
@@ -81,22 +81,22 @@ def test_sentences_are_printed_as_they_are_drawn(
     assert [" ".join(item["words"]) for item in found["sentences"]] == whole.lines
     blocks = list(load(tiny_run).sample_blocks(12))
     assert [len(block.trees) for block in blocks] == [5, 5, 2]
-    original, calls = labelled._sample_sentences, []
+    original, calls = derivations._sample_sentences, []
 
-    def interrupted(*arguments: object) -> labelled.SampledText:
+    def interrupted(*arguments: object) -> derivations.SampledText:
         calls.append(1)
         if len(calls) > 2:
             raise KeyboardInterrupt
         return original(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(labelled, "_sample_sentences", interrupted)
+    monkeypatch.setattr(derivations, "_sample_sentences", interrupted)
     result = call("sample", tiny_run, "--count", 12)
     assert result.code == 130
     assert result.lines == whole.lines[:10]
 
 
 def test_long_sentences_are_drawn_fewer_at_a_time(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simplepcfg.inference.labelled_trees.TOKENS_AT_ONCE", 100)
+    monkeypatch.setattr("simplepcfg.inference.derivations.TOKENS_AT_ONCE", 100)
     assert [len(block.trees) for block in load(tiny_run).sample_blocks(7, max_length=30)] == [3, 3, 1]
 
 

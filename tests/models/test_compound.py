@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
-from simplepcfg.inference.labelled_trees import sample_blocks
+from simplepcfg.inference.derivations import sample_blocks
 from simplepcfg.models.compound import CompoundConfig, CompoundModel, Posterior, SentenceEncoder
 from simplepcfg.models.cpcfg import CPCFGConfig
 

@@ -1,6 +1,7 @@
 """Training that cannot fit is refused before anything is allocated or written."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,10 @@ def test_a_large_vocabulary_is_not_held_under_every_preterminal() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_has_an_estimate(kind: str) -> None:
-    """Each part is there, and grows with what it is said to grow with."""
+    """Each part is there, grows with what it is said to grow with, and names keys that the model has."""
+    keys = {f"model.{each.name}" for each in fields(KINDS[kind])}
+    parts = estimate(KINDS[kind](), 101, 2, 6, "cuda", "bf16")
+    assert {name for part in parts for name in re.findall(r"model\.\w+", part.keys)} <= keys
     small, large, long = (
         {part.what: part.size for part in estimate(KINDS[kind](), words, batch, longest, device, "bf16")}
         for words, batch, longest, device in ((101, 2, 6, "cuda"), (1001, 8, 6, "cuda"), (101, 2, 60, "cuda"))

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from simplepcfg.cli import corpus
+from simplepcfg.cli import answers
 from simplepcfg.cli.options import SentencesRequest, refuse_baseline
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, options, takes
@@ -78,7 +78,7 @@ def command(request: ParseRequest) -> None:
     runs = _members(request)
     _refuse_contradictions(request, runs)
     suffix = ".txt" if request.k is not None else SUFFIXES.get(request.format, "")
-    corpus.answer(request, prepare, runs, suffix, "parsing")
+    answers.answer(request, prepare, runs, suffix, "parsing")
 
 
 def prepare(request: ParseRequest) -> Answer:
@@ -136,7 +136,7 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
 def _text_of(item: "Item", found: Any, request: ParseRequest, place: Mapping[str, str]) -> str:
     """Return a tree as text or, with --k, a list of scored ones; for None, as nothing was computed, a flat one."""
     from simplepcfg.data.trees import SpanTree
-    from simplepcfg.inference.labelled_trees import ScoredTree
+    from simplepcfg.inference.derivations import ScoredTree
 
     if found is None:
         flat = SpanTree.from_spans(item.words, [])

@@ -9,7 +9,7 @@ from simplepcfg.errors import counted
 from simplepcfg.progress import stage
 
 if TYPE_CHECKING:
-    from simplepcfg.inference.labelled_trees import SampledText
+    from simplepcfg.inference.derivations import SampledText
 
 SUMMARY = "Print random sentences of a grammar."
 

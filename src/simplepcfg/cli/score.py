@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli import corpus
+from simplepcfg.cli import answers
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Json, SentencesRequest, refuse_baseline
 from simplepcfg.cli.output import note, offset_cells, table_row, write_json, write_lines
@@ -105,7 +105,7 @@ def command(request: ScoreRequest) -> None:
     if request.spillover and not request.regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
     suffix = ".tsv" if request.surprisal else ".scores"
-    write_json(request.json, corpus.answer(request, prepare, [request.run], suffix, "scoring"))
+    write_json(request.json, answers.answer(request, prepare, [request.run], suffix, "scoring"))
 
 
 def prepare(request: ScoreRequest) -> Answer:

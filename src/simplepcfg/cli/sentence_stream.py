@@ -45,8 +45,9 @@ class SentenceStream:
     """The sentences of files, folders and patterns, line for line, with what is said of them.
 
     Text that looks untokenised gets a remark or, if the run tokenises, text that seems to have several sentences on a
-    line. So does input without any sentence. At a keyboard each line is answered at once. In place of a sentence of
-    more than `max_words` words stands `TOO_LONG`. Remarks at the end say of how many, and of words that are unknown.
+    line. So does input without any sentence. At a keyboard each line is answered at once. A
+    sentence of more than `max_words` words is replaced by `TOO_LONG`. Remarks at the end say of how many, and of words
+    that are unknown.
     """
 
     def __init__(self, asked: SentencesRequest, doing: str, run: "WordModel", part: Part | None = None) -> None:

@@ -12,7 +12,7 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.data.inputs import Offsets
     from simplepcfg.data.trees import SpanTree
-    from simplepcfg.inference.labelled_trees import ScoredTree
+    from simplepcfg.inference.derivations import ScoredTree
 
 MOST_PICTURES = 200
 Format = Literal["brackets", "json", "pretty", "columns", "svg"]

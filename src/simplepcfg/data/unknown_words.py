@@ -28,7 +28,7 @@ class UnknownWords:
         self._total = 0
 
     def count(self, sentences: Iterable[Prepared]) -> None:
-        """Count the unknown words of some more sentences."""
+        """Count the unknown words of some more sentences; a text's own `<unk>` is read as it is written."""
         for item in sentences:
             self._total += len(item.kept)
             # An added <eos> is a token beyond those that are kept.

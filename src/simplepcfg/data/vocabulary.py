@@ -85,7 +85,7 @@ class Vocabulary:
         return len(self.words)
 
     def __contains__(self, word: object) -> bool:
-        """Tell whether a word has an id of its own."""
+        """Tell whether a word has an id, as `<unk>` and classes have, too: `knows` asks for words alone."""
         return word != PAD and (word in self._ids or (self.has_unknown_classes and str(word).lower() in self._ids))
 
     def listed(self, token: str) -> str:

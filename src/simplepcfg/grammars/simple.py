@@ -126,7 +126,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
 
     def _decoding_marginals(self, sentences: Sentences) -> Tensor:
         batch, n, _ = sentences.log_emissions.shape
-        # The closure takes about as long as N spans.
+        # The closure takes as long as the chart of about N spans, so that little text takes the exact chart.
         pays = bool(self._closure) or batch * n * n > 2 * self.nonterminals
         closure = self._closure_to_prune() if pays else None
         pruned = None if closure is None else pruned_span_marginals(self.rules, sentences, closure)

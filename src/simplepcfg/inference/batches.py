@@ -46,7 +46,7 @@ def in_batches(
 ) -> list[Result]:
     """Call ``compute``, without gradients, on batches of similar length; return the results in the order of the input.
 
-    The indices of a batch are those of its sentences here. Sentences of fewer than ``least`` words are in no batch and
+    The indices of a batch are places in ``sentences``. Sentences of fewer than ``least`` words are in no batch and
     get the result of ``otherwise()``. ``cells`` replaces the largest size of a batch, as sentences × words².
     """
     for index, tokens in enumerate(sentences):

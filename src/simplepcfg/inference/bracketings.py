@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-from simplepcfg.inference.labelled_trees import sampled_trees
+from simplepcfg.inference.derivations import sampled_trees
 from simplepcfg.inference.marginals import make_bonus
 from simplepcfg.inference.scoring import token_scores
 from simplepcfg.inference.sentences import Sentence

@@ -18,7 +18,7 @@ from simplepcfg.evaluation.perplexity import open_vocabulary, perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import Record
-from simplepcfg.inference.labelled_trees import most_probable_trees, viterbi_trees
+from simplepcfg.inference.derivations import most_probable_trees, viterbi_trees
 from simplepcfg.inference.marginals import no_bonus, with_separators
 from simplepcfg.inference.parsing import check_decoder, labelled_trees, mbr_spans
 from simplepcfg.inference.scoring import token_scores

@@ -17,8 +17,8 @@ from simplepcfg.data.trees import as_tree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.derivations import most_probable_trees
 from simplepcfg.inference.evaluation import labels_of
-from simplepcfg.inference.labelled_trees import most_probable_trees
 from simplepcfg.inference.sentences import Sentence, listed
 from simplepcfg.inference.symbol_guide import (
     Child,

@@ -1,4 +1,4 @@
-"""Gold labels of a run's symbols, learned from a treebank, kept in a file and put into trees."""
+"""The file labels.json: P(label | symbol) of a run's symbols, learned from a treebank (`labelling.py`)."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.symbol_labels import NO_CONSTITUENT
 from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.batches import cells_a_batch, in_batches
+from simplepcfg.inference.derivations import viterbi_trees
 from simplepcfg.inference.label_mapping import LabelMapping, Shares
-from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.marginals import Bonus, no_bonus, with_separators
 from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
@@ -61,8 +61,8 @@ def mbr_spans(
 ) -> list[Spans]:
     """Return the spans, over each sentence's tokens, of the tree with the largest sum of span marginals.
 
-    Those of spans that end the sentence have ``data.branching_bonus`` added. With ``exact``, all symbols count; see
-    ``Grammar.decode``.
+    ``data.branching_bonus`` is added to the marginal of every span that ends the sentence. With ``exact``, all symbols
+    count; see ``Grammar.decode``.
     """
 
     def compute(batch: Batch) -> list[Spans]:

@@ -16,13 +16,13 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import write_text
-from simplepcfg.inference import labelled_trees, marginals
+from simplepcfg.inference import derivations, marginals
 from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketings
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
+from simplepcfg.inference.derivations import SampledText, ScoredTree
 from simplepcfg.inference.evaluation import evaluate
 from simplepcfg.inference.inspection import SymbolReport, describe_symbols
 from simplepcfg.inference.label_mapping import LabelMapping, weights_fingerprint
-from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
 from simplepcfg.inference.marginals import ConstraintList, TaggedWord
 from simplepcfg.inference.parsing import parse_spans
 from simplepcfg.inference.scoring import PrunedScore, sentence_scores
@@ -175,7 +175,7 @@ class Run(TrainedModel):
 
             [item.log_probability for item in run.k_best(["the dog barks ."], k=5)[0]]
         """
-        return labelled_trees.k_best_trees(self, *marginals.prepare_constrained(self, sentences, constraints), k)
+        return derivations.k_best_trees(self, *marginals.prepare_constrained(self, sentences, constraints), k)
 
     def sample_trees(
         self, sentences: Iterable[Sentence], samples: int, constraints: ConstraintList | None = None, *, seed: int = 0
@@ -187,7 +187,7 @@ class Run(TrainedModel):
             run.sample_trees(["the dog barks ."], samples=3, seed=1)[0][0].tree
         """
         prepared, bonus = marginals.prepare_constrained(self, sentences, constraints)
-        return labelled_trees.sampled_trees(self, prepared, bonus, samples, seed)
+        return derivations.sampled_trees(self, prepared, bonus, samples, seed)
 
     def bracketings(
         self,
@@ -226,7 +226,7 @@ class Run(TrainedModel):
     ) -> Iterator[SampledText]:
         """Yield the sentences of `sample`, some thousand at a time, so that any number takes bounded memory."""
         with resource_errors("drawing sentences", DRAWING_ADVICE):
-            yield from labelled_trees.sample_blocks(self, count, max_length, temperature, seed)
+            yield from derivations.sample_blocks(self, count, max_length, temperature, seed)
 
     def span_marginals(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None

@@ -46,7 +46,7 @@ __all__ = [
     "build_model",
 ]
 
-# A new model is one line here and one in MODELS; the field `kind` discriminates between the configurations.
+# A new model is one line here and one in MODELS, besides its import and `__all__`; `kind` tells configurations apart.
 ModelConfig = (
     SimpleNPCFGConfig
     | SimpleCPCFGConfig

@@ -93,12 +93,13 @@ class ModelSizes:
 
     activations: int  # inputs of the networks' layers, kept for the backward pass
     rules: int  # probabilities of all rules but emissions, of all sentences where each has its own
-    rule_gradient: bool = True  # whether a step in bf16 on a GPU holds the gradient by all rules at once
+    rule_gradient: bool = True  # whether a bf16 step on a GPU stores it; not if `loss` calls `inside_of_features`
     tags: int  # preterminals or states, which emit words
     emission_tables: int = 1  # number of sentences in the batch, where each has its own emissions
     span_numbers: int = 0  # elements of a span in one copy of the chart: N, or the ranks
-    word_numbers: int = 0  # elements of a word in one copy of the chart
+    word_numbers: int = 0  # the same of a word, beside those of spans; 0 for a simple PCFG
     full_precision: bool = False  # whether rules and chart are float32 whatever the run's precision
+    weight_keys: str = "model.embedding"
     network_keys: str = "model.embedding or model.nonterminals"
     rule_keys: str = "model.nonterminals and model.preterminals"
     tag_keys: str = "model.preterminals"

@@ -15,7 +15,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import PLAIN_LABELS, span_chart, surprisal_bars, tree_picture
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record
-from simplepcfg.inference.labelled_trees import ScoredTree
+from simplepcfg.inference.derivations import ScoredTree
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.surprisal_tables import SurprisalTable
 from simplepcfg.serving import messages as m

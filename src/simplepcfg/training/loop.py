@@ -51,7 +51,7 @@ from simplepcfg.training.step.teacher_loss import teacher_signal
 from simplepcfg.training.teachers import TeacherMarginals
 
 MAX_SKIPPED_IN_A_ROW = 20
-# On a GPU the counters are read every so many steps, with the values of the read before, so that the host never waits.
+# On a GPU the counters are copied every so many steps, and the copy before is read: the host never waits.
 COUNTER_READ_INTERVAL = 16
 DELAYED_READ_DEVICES = {"cuda"}
 # Least seconds between two snapshots within an epoch, where the reporter wants them.

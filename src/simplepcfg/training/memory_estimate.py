@@ -103,7 +103,7 @@ def estimate(
     chart = copies * (sizes.span_numbers * spans + sizes.word_numbers * batch * longest)
     emission_keys = "training.batch_size" if on_gpu else "data.vocabulary_size"
     return [
-        Part("weights", kept, "model.embedding", stays=True),
+        Part("weights", kept, sizes.weight_keys, stays=True),
         Part("networks", (sizes.activations + gathered) * item, sizes.network_keys),
         Part("rules", by_rules, sizes.rule_keys),
         Part("emissions", by_words, f"{sizes.tag_keys} or {emission_keys}"),

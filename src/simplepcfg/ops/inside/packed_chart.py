@@ -43,9 +43,8 @@ class PackedChart:
 
     def __init__(self, arguments: InsideArguments, holds_gradient: bool = True) -> None:
         self.arguments = arguments
-        self._holds_gradient = (
-            holds_gradient  # whether backward stores the gradient of all rules; used in an error message
-        )
+        # Whether the backward pass stores the gradient of all rules, for an error message.
+        self._holds_gradient = holds_gradient
         self.batch, n, self.states, self.tags = arguments.sizes
         self.child_states = arguments.left.shape[-1] - self.tags  # more than the states if these are sharded
         self.device = arguments.log_emissions.device

@@ -162,7 +162,7 @@ def sentence_losses(
 class Step:
     """A training step: gradients and update, and the buffers between them.
 
-    On a GPU neither waits for the host, and each is captured as a CUDA graph. On a CPU the same code runs uncaptured.
+    On a GPU neither makes the host wait, and each is captured as a CUDA graph. On a CPU the same code runs uncaptured.
 
     `end` is the number of tokens that a sentence counts beyond its words; `captured_shapes` the largest number of
     captured batch shapes; `note` is called with a remark where capturing fails.

@@ -1,4 +1,4 @@
-"""A corpus that is answered in parts: a file for each, written as a whole, and no part twice."""
+"""Answers on standard output, or in a folder: a corpus in parts, a file each, written as a whole, and no part twice."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NOT_RECORDED = ("run", "others", "files", "out", "shard", "jobs", "part_size", "
 
 
 def answer(request: SentencesRequest, prepare: Prepare, grammars: list[str], suffix: str, doing: str) -> object:
-    """Answer all sentences on standard output, and return what `prepare` says; or in the files of a folder."""
+    """Answer all sentences: without --out on standard output, returning what `prepare` does; with it in a folder."""
     refuse_missing_files(request.files)
     if not is_corpus(request):
         return prepare(request)(None)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
-from simplepcfg.cli.corpus import answer_corpus
+from simplepcfg.cli.answers import answer_corpus
 from simplepcfg.cli.parse import ParseRequest, prepare
 from simplepcfg.cli.sentence_stream import Answer
 from simplepcfg.errors import ResourceError
