@@ -9,7 +9,7 @@ import torch
 from benchmarking.peak_memory import release
 from benchmarking.sizes import Size
 from benchmarking.timing import Times, captured, measure
-from simplepcfg.ops.graphs import clear_graphs, graphs_of, without_graphs
+from simplepcfg.ops.cuda_graphs.calls import clear_graphs, graphs_of, without_graphs
 
 # A call is launched kernel by kernel, replayed from the cache of graphs, or captured as one graph by the caller.
 WAYS = ("plain", "call", "graph")

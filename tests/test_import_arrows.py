@@ -59,6 +59,7 @@ TOP = {"cli", "__main__"}
 # The folders of ops in the order of their imports: each may import those before it and the files at the root of ops,
 # which import no folder.
 OPS = (
+    "cuda_graphs",
     "inside",
     "sharded_inside",
     "neural",

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.graphs import without_graphs
+from simplepcfg.ops.cuda_graphs.calls import without_graphs
 
 Answer = tuple[Tensor, ...]
 _KNOWN: dict[tuple[object, ...], Answer] = {}

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from simplepcfg.ops import graphs
-from simplepcfg.ops.graphs import DeviceGraphs
+from simplepcfg.ops.cuda_graphs import calls
+from simplepcfg.ops.cuda_graphs.calls import DeviceGraphs
 from simplepcfg.ops.inside.packed_chart import PackedChart
 
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ class Harness:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, shapes: int = 4, memory: float = 1e9) -> None:
         self.capturer = Repeating()
         self.graphs = DeviceGraphs(CPU, self.capturer, shapes, memory)
-        monkeypatch.setitem(graphs._by_device, CPU, self.graphs)
+        monkeypatch.setitem(calls._by_device, CPU, self.graphs)
         for name in ("fill", "adjoints", "emission_gradients", "rule_gradients"):
             self._watch(monkeypatch, name)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simplepcfg.ops.capture import GraphCapturer, side_stream
+from simplepcfg.ops.cuda_graphs.capture import GraphCapturer, side_stream
 from simplepcfg.ops.inside.layout import make_layout
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]

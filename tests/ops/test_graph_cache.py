@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from simplepcfg.ops.graph_cache import GraphCache
+from simplepcfg.ops.cuda_graphs.cache import GraphCache
 
 
 @dataclass(eq=False)

@@ -13,9 +13,9 @@ from torch.utils.checkpoint import checkpoint
 from graph_checks import assert_equal, check_threads, remembered_without_graphs
 from graph_stand_in import CPU, Failing, Harness
 from random_grammars import random_case, rules_and_sentences
-from simplepcfg.ops import graphs
 from simplepcfg.ops.arguments import check_arguments
-from simplepcfg.ops.graphs import DeviceGraphs
+from simplepcfg.ops.cuda_graphs import calls
+from simplepcfg.ops.cuda_graphs.calls import DeviceGraphs
 from simplepcfg.ops.inside import graphed_chart, inside, padded_chart, span_marginals
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
 from simplepcfg.ops.inside.packed_chart import PackedChart
@@ -257,7 +257,7 @@ def test_closing_keeps_charts_in_use(harness: Harness) -> None:
 
 def test_a_graph_that_cannot_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = DeviceGraphs(CPU, Failing(), 4, 1e9)
-    monkeypatch.setitem(graphs._by_device, CPU, failing)
+    monkeypatch.setitem(calls._by_device, CPU, failing)
     answer(inputs(0))
     with pytest.warns(RuntimeWarning, match=r"launched kernel by kernel.*not permitted when stream is capturing$"):
         found = answer(inputs(1))
@@ -319,10 +319,10 @@ def test_environment_variable(monkeypatch: pytest.MonkeyPatch, value: str | None
     monkeypatch.delenv("SIMPLEPCFG_CUDA_GRAPHS", raising=False)
     if value is not None:
         monkeypatch.setenv("SIMPLEPCFG_CUDA_GRAPHS", value)
-    assert graphs._shapes() == shapes
+    assert calls._shapes() == shapes
 
 
 def test_no_graphs_on_a_cpu() -> None:
-    assert graphs.graphs_of(CPU) is None
-    assert graphs.graph_memory() == 0
-    graphs.clear_graphs()
+    assert calls.graphs_of(CPU) is None
+    assert calls.graph_memory() == 0
+    calls.clear_graphs()

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from graph_checks import assert_equal, check_streams, check_threads
-from simplepcfg.ops import graphs
-from simplepcfg.ops.graphs import DeviceGraphs, graphs_of
+from simplepcfg.ops.cuda_graphs import calls
+from simplepcfg.ops.cuda_graphs.calls import DeviceGraphs, graphs_of
 from simplepcfg.ops.inside import clear_graphs, graph_memory, inside, span_marginals, without_graphs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
@@ -149,7 +149,7 @@ def test_calls_whose_backward_is_still_to_come() -> None:
         answer(inputs(0))
     several = [inputs(seed) for seed in range(5)]
     waiting = [inside(*tensors) for tensors in several]
-    assert current().count == graphs.ENTRIES_PER_SHAPE
+    assert current().count == calls.ENTRIES_PER_SHAPE
     for tensors, log_z in reversed(list(zip(several, waiting, strict=True))):
         assert_equal((log_z.detach(), *torch.autograd.grad(loss(log_z), tensors)), plain(tensors))
 
@@ -236,7 +236,7 @@ def test_autocast_and_checkpointing() -> None:
             assert_equal(answer(tensors, precision="bf16"), expected)
             log_z = checkpoint(run, *tensors, use_reentrant=False)
             assert_equal((log_z.detach(), *torch.autograd.grad(loss(log_z), tensors)), expected)
-    assert 1 <= current().count <= graphs.ENTRIES_PER_SHAPE
+    assert 1 <= current().count <= calls.ENTRIES_PER_SHAPE
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
@@ -329,14 +329,14 @@ def test_allocated_memory() -> None:
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "MEMORY_FRACTION", 1e-9)
+    monkeypatch.setattr(calls, "MEMORY_FRACTION", 1e-9)
     for _ in range(3):
         assert_equal(answer(inputs(0)), plain(inputs(0)))
     assert current().count == 0
 
 
 def test_many_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "SHAPES", 3)
+    monkeypatch.setattr(calls, "SHAPES", 3)
     for _ in range(3):
         for n in (3, 4, 5, 6, 7):
             for seed in range(2):

@@ -10,7 +10,7 @@ from graph_checks import assert_equal, remembered_without_graphs
 from graph_stand_in import Harness
 from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops.arguments import check_arguments
-from simplepcfg.ops.graphs import without_graphs
+from simplepcfg.ops.cuda_graphs.calls import without_graphs
 from simplepcfg.ops.inside import graphed_chart, inside, span_marginals
 from simplepcfg.ops.inside.graphed_chart import graph_bytes, place_of_rules
 

@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 
 import torch
-from tests.helpers.tiny_runs import SETTINGS, tiny_sentences
 
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.device import subnormals_as_zero
 from simplepcfg.training import Reporter, train
 from simplepcfg.training.reporting.progress import EpochReport
+from tiny_runs import SETTINGS, tiny_sentences
 
 TINY = 2.0**-100
 

@@ -10,7 +10,7 @@ import torch
 
 from simplepcfg.errors import NumericalError
 from simplepcfg.models import CPCFG, NPCFG, CPCFGConfig, NPCFGConfig, SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.ops.capture import side_stream
+from simplepcfg.ops.cuda_graphs.capture import side_stream
 from simplepcfg.runs.checkpoint import Checkpoint, TrainingState
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import Interrupted, train

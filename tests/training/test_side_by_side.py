@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-from tests.helpers.tiny_runs import SETTINGS, tiny_sentences
-
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.device import usable_cores
 from simplepcfg.training.seeds import train_seeds
+from tiny_runs import SETTINGS, tiny_sentences
 
 
 def test_processes_share_the_cores(tmp_path: Path) -> None:

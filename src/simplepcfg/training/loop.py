@@ -16,7 +16,7 @@ from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
 from simplepcfg.models.compound import CompoundModel
 from simplepcfg.models.sharding import shard_model
-from simplepcfg.ops.capture import side_stream
+from simplepcfg.ops.cuda_graphs.capture import side_stream
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.runs.checkpoint import Best, Checkpoint, StepSums, TrainingState
 from simplepcfg.runs.checkpoint_shards import ShardPlace

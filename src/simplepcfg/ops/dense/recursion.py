@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from simplepcfg.ops.capture import is_captured
+from simplepcfg.ops.cuda_graphs.capture import is_captured
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.tensor_fields import in_float64

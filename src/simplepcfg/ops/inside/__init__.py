@@ -18,7 +18,7 @@ from simplepcfg.ops.arguments import (
 )
 from simplepcfg.ops.autograd_context import value_and_gradients
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.graphs import clear_graphs, graph_memory, without_graphs
+from simplepcfg.ops.cuda_graphs.calls import clear_graphs, graph_memory, without_graphs
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside

@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.capture import is_captured
+from simplepcfg.ops.cuda_graphs.capture import is_captured
 
 
 @dataclass(frozen=True)

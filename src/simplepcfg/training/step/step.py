@@ -12,8 +12,8 @@ from simplepcfg.data.batching import Batch, pinned, to_device
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import Model
 from simplepcfg.models.sharding import row_groups
-from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
-from simplepcfg.ops.graph_cache import GraphCache
+from simplepcfg.ops.cuda_graphs.cache import GraphCache
+from simplepcfg.ops.cuda_graphs.capture import Capturer, GraphCapturer, Launch
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.ops.inside.layout import make_layout
 from simplepcfg.runs.config.schema import TrainingConfig

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.capture import Capturer, Launch
+from simplepcfg.ops.cuda_graphs.capture import Capturer, Launch
 from simplepcfg.ops.shards import Shards
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters

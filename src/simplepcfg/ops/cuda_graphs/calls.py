@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import torch
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch, is_captured
-from simplepcfg.ops.graph_cache import CacheEntry, GraphCache, Key
+from simplepcfg.ops.cuda_graphs.cache import CacheEntry, GraphCache, Key
+from simplepcfg.ops.cuda_graphs.capture import Capturer, GraphCapturer, Launch, is_captured
 
 PATIENCE = 4  # see GraphCache
 ENTRIES_PER_SHAPE = 2  # calls of one shape that may wait for their backward pass at once
