@@ -19,10 +19,14 @@ def test_a_call_is_the_loss(config: object, tmp_path: Path) -> None:
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
     try:
         losses = []
-        for called in (model.loss, model, DistributedDataParallel(model)):
+        wrapped = DistributedDataParallel(model)
+        for call in (model.loss, model, wrapped):
             torch.manual_seed(0)  # a compound model draws z
-            losses.append(called(WORDS, LENGTHS))  # type: ignore[operator]
+            losses.append(call(WORDS, LENGTHS))  # type: ignore[operator]
         losses[-1].mean().backward()
+        # If the wrapper held the process group last, its end could wait forever: with Python's lock, for gloo's threads,
+        # which need that lock to end.
+        del call, wrapped
     finally:
         dist.destroy_process_group()
     assert torch.equal(losses[0], losses[1])
