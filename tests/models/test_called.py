@@ -24,8 +24,8 @@ def test_a_call_is_the_loss(config: object, tmp_path: Path) -> None:
             torch.manual_seed(0)  # a compound model draws z
             losses.append(call(WORDS, LENGTHS))  # type: ignore[operator]
         losses[-1].mean().backward()
-        # If the wrapper held the process group last, its end could wait forever: with Python's lock, for gloo's threads,
-        # which need that lock to end.
+        # If the wrapper held the process group last, its end could wait forever: it has Python's lock, which gloo's
+        # threads need to end.
         del call, wrapped
     finally:
         dist.destroy_process_group()

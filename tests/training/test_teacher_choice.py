@@ -31,6 +31,8 @@ def table(within: float, other: float, across: float) -> torch.Tensor:
     [
         (0.8, 0.7, 0.5, True),
         (0.8, 0.4, 0.45, False),  # the members of the second differ as much from each other: independent mistakes
+        (0.84, 0.77, 0.63, False),
+        (0.95, 0.73, 0.54, True),
         (0.8, 0.7, 0.65, False),  # they agree across configurations, too
     ],
 )

@@ -24,7 +24,10 @@ from simplepcfg.training.teachers import padded_tables, span_marginals
 
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
-MARGIN = 0.1  # of F1, by which teachers of one configuration agree more than those of two that differ
+# Of F1, by which teachers of one configuration agree more than those of two that do not teach together. Pairs of SN-
+# and of Rank-PCFGs had 0.145 in English, where all four were better than either pair, and 0.196 in Chinese, where two
+# that branch to the right spoiled the others.
+MARGIN = 0.17
 # The least agreement of a teacher with those of the likeliest configuration. In Spanish two Rank-PCFGs with 0.52 and
 # 0.24 cost the student two points; in English all that taught well had 0.58 or more, and a failed seed 0.32.
 LEAST_AGREEMENT = 0.55
