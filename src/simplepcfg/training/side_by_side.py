@@ -47,7 +47,7 @@ def run_side_by_side(
     """
     context = process_context("simplepcfg.training.start")
     waiting = list(tasks)
-    threads = max(usable_cores() // min(jobs, len(tasks)), 1)
+    threads = max(usable_cores() // max(min(jobs, len(tasks)), 1), 1)
     running: dict[Connection, BaseProcess] = {}
     outcomes: dict[str, Outcome] = {}
     passed_on: int | None = None

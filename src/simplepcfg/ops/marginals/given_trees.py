@@ -56,9 +56,11 @@ def _passes(rules: SimpleRules, log_emissions: Tensor, nodes: _Nodes) -> tuple[T
     children = torch.tensor([nodes.left, nodes.right], device=device)  # [2, nodes]
     height = torch.tensor(nodes.height, device=device)
     emissions = _exponentials(log_emissions)
-    # On a CPU rows are multiplied with matrices as they lie in memory, and down with their transposes.
-    upward = transposed_rules(rules.left, rules.right).to(emissions.dtype).split(states, 1)  # each [N + P, N]
     downward = [side.to(emissions.dtype) for side in (rules.left, rules.right)]
+    if device.type == "cpu":  # where few rows are multiplied fastest with matrices as they lie in memory
+        upward = transposed_rules(*downward).split(states, 1)  # each [N + P, N]
+    else:
+        upward = tuple(side.T for side in downward)
     # By child: log of the probability of the words below it, for each symbol of its parent, up to a constant. Words are
     # counted from the end, so that a child below 0 indexes its row.
     log_up = log_emissions.new_full((count + len(emissions), states), -torch.inf)
