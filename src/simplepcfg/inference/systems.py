@@ -103,10 +103,7 @@ def evaluate_systems(
         if together:
             loaded[folder] = run
         if not (is_text or run.has_trees):
-            kind = run.config.model.kind
-            if together:
-                raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
-            remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
+            _say_without_trees(folder, run.config.model.kind, together, remark)
         with _naming(folder), stage(f"evaluating {folder}"):
             if is_text:
                 reports[folder] = run.evaluate(items, folder)
@@ -136,6 +133,13 @@ def evaluate_systems(
             report = replace(report, labels=treebank(common).labels(guesses))
         columns.append(Column(report.name, (report,)))
     return columns
+
+
+def _say_without_trees(folder: str, kind: str, together: bool, remark: Remark) -> None:
+    """Remark that a run has no trees; InputError where it is to be evaluated together with others."""
+    if together:
+        raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
+    remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
 
 
 def _run_folders(systems: Sequence[System], predictions: Sequence[str], together: bool) -> list[str]:
