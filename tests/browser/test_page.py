@@ -68,6 +68,7 @@ def test_k_best_and_sampled_trees(page: Page) -> None:
     count.clear()
     count.send_keys("3")
     page.one("[data-trees=k_best]").click()
+    page.settle()  # bracketings that were asked for before may be three, too
     page.wait(lambda: len(page.all(".trees li")) == 3)
     page.all(".trees summary")[0].click()
     page.wait(lambda: page.all(".trees svg"))
