@@ -13,6 +13,8 @@ from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models import NPCFG, NPCFGConfig
 from simplepcfg.models.sharding import shard_model
 from simplepcfg.ops import shards as shards_module
+from simplepcfg.ops.inside import packed_chart
+from simplepcfg.ops.inside.packed_chart import PackedChart
 from simplepcfg.ops.shards import Shards
 
 
@@ -80,6 +82,25 @@ def test_kernels_of_shards_give_the_same(threads: Callable[[int], Exchange], bac
 
     for result in threads(2).run(task):
         assert max(result) < 1e-10, result
+
+
+@pytest.mark.parametrize("name", ["peaked", "sc-pcfg"])
+def test_two_widths_at_once_of_shards_give_the_same(
+    threads: Callable[[int], Exchange], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for limit in ("STATES_AT_ONCE", "PAIRED_STATES", "PAIRED_STATES_BACK", "LEAST_TILES"):
+        monkeypatch.setattr(packed_chart, limit, 1)
+    monkeypatch.setattr(packed_chart, "PAIRED_FROM", 2)
+    answers: list[bool] = []
+
+    def asked(chart: PackedChart, width: int, spans: int) -> bool:
+        answers.append(uses_pair_kernel(chart, width, spans))
+        return answers[-1]
+
+    uses_pair_kernel = PackedChart._uses_pair_kernel
+    monkeypatch.setattr(PackedChart, "_uses_pair_kernel", asked)
+    test_kernels_of_shards_give_the_same(threads, "triton", name)
+    assert any(answers)
 
 
 def test_rule_gradients_are_gathered_in_parts(threads: Callable[[int], Exchange], monkeypatch) -> None:

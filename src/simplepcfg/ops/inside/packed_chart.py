@@ -72,7 +72,6 @@ class PackedChart:
         self.equal = {"EQUAL": arguments.lengths is None}
         self.padded = {"PADDED": False}  # whether rows of words beyond the end of a sentence are in the chart
         self.partial: tuple[Tensor, Tensor] | None = None  # partial sums of the next width, from a pair kernel
-        self.least_tiles = LEAST_TILES
 
     def fill(self) -> Tensor:
         """Run the forward pass and return log Z of each sentence, in the order of the batch."""
@@ -148,7 +147,7 @@ class PackedChart:
         if self.partial is not None or self.arguments.span_bonus is not None:
             return False  # this width has partial sums already, or there is a bonus, which pair kernels do not support
         tiles = triton.cdiv(spans, 2) * triton.cdiv(self.states, STATES_AT_ONCE)
-        return self.states > STATES_AT_ONCE and tiles >= self.least_tiles and PAIRED_FROM <= width < self.layout.n
+        return self.states > STATES_AT_ONCE and tiles >= LEAST_TILES and PAIRED_FROM <= width < self.layout.n
 
     def multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
         """Compute η and ζ of a width: its β times [L | R]."""
