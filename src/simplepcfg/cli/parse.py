@@ -106,7 +106,7 @@ def prepare(request: ParseRequest) -> Answer:
             if request.k is not None and request.format != "json":  # its keys name the unit
                 stream.remark = "unit: nats (natural log-probability of words and tree), before each tree"
             for trees in blocks:
-                stream.write(trees, lambda item, found: [_text_of(item, found, request, stream.place(item))])
+                stream.write(trees, lambda item, tree: [_text_of(item, tree, request, stream.place(item))])
 
     return answer
 
@@ -133,14 +133,14 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
         raise InputError(f"--format {request.format} shows one tree a sentence; leave out --k")
 
 
-def _text_of(item: "Item", found: Any, request: ParseRequest, place: Mapping[str, str]) -> str:
+def _text_of(item: "Item", answer: Any, request: ParseRequest, place: Mapping[str, str]) -> str:
     """Return a tree as text or, with --k, a list of scored ones; for None, as nothing was computed, a flat one."""
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.derivations import ScoredTree
 
-    if found is None:
+    if answer is None:
         flat = SpanTree.from_spans(item.words, [])
-        found = flat if request.k is None else [ScoredTree(flat, -math.inf)]
+        answer = flat if request.k is None else [ScoredTree(flat, -math.inf)]
     if request.k is not None:
-        return render_k_best(found, request.format, place, item.offsets)
-    return render(found, request.format, request.decode == "viterbi", place, item.offsets)
+        return render_k_best(answer, request.format, place, item.offsets)
+    return render(answer, request.format, request.decode == "viterbi", place, item.offsets)

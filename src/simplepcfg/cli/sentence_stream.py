@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simplepcfg.cli.options import SentencesRequest
@@ -85,7 +86,9 @@ class SentenceStream:
         self._advance = self._stage.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._stage.__exit__(kind, error, traceback)
         if isinstance(error, KeyboardInterrupt) and self.done:
             advice = "with --out DIR, the same command goes on"

@@ -48,7 +48,7 @@ class StopSignals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
         if not self._deferred:
-            raise Interrupted(f"stopped by {name} before the first step; nothing was lost", number)
+            raise Interrupted(f"stopped by {name} before the first step", number)
         if self.requested is not None:
             raise Interrupted(f"stopped at once by a second {name}; the last checkpoint stands", number)
         self.requested = number
