@@ -17,8 +17,9 @@ from simplepcfg.ops.scales import drop_out_of_range
 
 # Rows of the matrix product of the rule gradient are collected up to this number, so that few, large products are made.
 PENDING_ROWS = 512
-# A marginal is negligible below this share of the floating-point precision, which a sum of all such marginals reaches.
-NEGLIGIBLE = 2.0**-5
+# Products for spans with marginals below this share of the floating-point precision are left out. On 23 sentences of up
+# to 37 words marginals of `english` then err by at most 3.6e-6, and by 1.1e-6 with any smaller share.
+NEGLIGIBLE = 1.0
 
 
 class Backward:
