@@ -67,7 +67,7 @@ CURRENT_SYSTEMS = {
     "sn-pcfg-1024, student of two sn-pcfg-1024, branching bonus 0.4",
     *("sn-pcfg-128", "rank-pcfg-64", "two each of sn-pcfg-128 and rank-pcfg-64, geometric mean"),
     "sn-pcfg-128, student of two each of sn-pcfg-128 and rank-pcfg-64",
-    "rank-pcfg-128, branching bonus 0.4, separators, on two CPU cores",
+    "rank-pcfg-128, separators, on two CPU cores",
     "two rank-pcfg-128, geometric mean, separators, on two CPU cores",
     (
         "sn-pcfg-128 with 256 symbols, student of two each of sn-pcfg-128 and rank-pcfg-128, four epochs, "
