@@ -136,7 +136,7 @@ def test_the_repository_builds_all_wheels_alike(tmp_path: Path) -> None:
     assert one.returncode == other.returncode == 0, one.stderr
     rows = [line.split("\t") for line in one.stdout.splitlines()]
     assert [Path(path).name.split("-")[0] for path, _, _ in rows] == [
-        f"simplepcfg_{name}" for name in pretrained.PACKAGED
+        f"simplepcfg_{name.replace('-', '_')}" for name in pretrained.PACKAGED
     ]
     assert [row[1:] for row in rows] == [line.split("\t")[1:] for line in other.stdout.splitlines()]
 

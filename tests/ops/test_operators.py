@@ -88,7 +88,7 @@ def test_other_questions_break_the_graph(question: str) -> None:
         "sample_trees": lambda *given: (
             sample_trees(*rules_and_sentences(*given), 2, generator=torch.Generator().manual_seed(0)).log_probability
         ),
-        "prefix_log_probabilities": prefix_log_probabilities,
+        "prefix_log_probabilities": lambda *given: prefix_log_probabilities(*rules_and_sentences(*given)),
     }[question]
     tensors = tuple(tensor.detach() for tensor in inputs())
 

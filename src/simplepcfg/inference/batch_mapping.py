@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from simplepcfg.inference.run import Run, load
+from simplepcfg.runs.processes import leave_threads_behind
 
 
 class ParseRows:
@@ -18,6 +19,7 @@ class ParseRows:
     def __init__(self, run: str | Path, column: str = "text", *, tree: str = "tree", device: str = "auto") -> None:
         self._source, self._column, self._tree, self._device = str(run), column, tree, device
         self._run: Run | None = None
+        leave_threads_behind()  # of this process, if an engine forks it
 
     def __call__(self, batch: Mapping[str, Sequence[object]]) -> dict[str, Sequence[object]]:
         """Return the batch with a column of trees."""

@@ -36,6 +36,7 @@ from simplepcfg.linguistics.regions import region_surprisals
 from simplepcfg.progress import stage
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.failures import resource_errors
+from simplepcfg.runs.processes import leave_threads_behind
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
 
@@ -346,6 +347,7 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         run = load("runs/demo")
         run.score(["the old man sees a dog ."])
     """
+    leave_threads_behind()
     with stage(f"loading {directory}"):
         loaded = load_run(Path(directory), device)
     labels = RunFolder(loaded.directory).labels

@@ -6,7 +6,6 @@ next(nlp("The old dog slept by the fire.").sents)._.parse_string
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from multiprocessing import parent_process
@@ -21,11 +20,11 @@ from spacy.tokens import Doc, Span, Token
 from simplepcfg.errors import InputError
 from simplepcfg.inference.run import Run, load
 from simplepcfg.linguistics.word_model import WordSurprisal
+from simplepcfg.runs.processes import leave_threads_behind
 
 NAME = "simplepcfg"
 _DATA = "simplepcfg"  # key of Doc.user_data: start of a sentence → its tree, number of a token → its surprisal
 BATCH_SIZE = 64
-_IMPORTED_IN = os.getpid()  # a forked process has another id
 
 
 class ConstituencyParser:
@@ -41,6 +40,7 @@ class ConstituencyParser:
 
     def __init__(self, model: Run | str, decode: str = "mbr", surprisal: bool = True, device: str = "auto") -> None:
         self._model, self.decode, self.surprisal, self.device = model, decode, surprisal, device
+        leave_threads_behind()  # of this process, if `nlp.pipe(…, n_process=…)` forks it
         _register()
 
     @property
@@ -56,26 +56,10 @@ class ConstituencyParser:
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
         """Parse documents, the sentences of several together."""
-        if os.getpid() != _IMPORTED_IN:
-            self._enter_forked_process()
         waiting = iter(stream)
         while docs := list(islice(waiting, batch_size)):
             self._parse(docs)
             yield from docs
-
-    def _enter_forked_process(self) -> None:
-        """Compute by one thread and without oneDNN, after `nlp.pipe(…, n_process=…)` has forked.
-
-        The threads of torch, and those that oneDNN has on Arm, do not exist in a forked process, which would wait for
-        them for ever.
-        """
-        if isinstance(self._model, Run) and self._model.device.type == "cuda":
-            raise InputError(
-                "n_process: a forked process cannot use the GPU of the one that forked it; call "
-                'multiprocessing.set_start_method("spawn"), or give the component device="cpu"'
-            )
-        torch.set_num_threads(1)
-        torch.backends.mkldnn.set_flags(False)
 
     def __reduce__(self) -> tuple[Callable[..., ConstituencyParser], tuple[object, ...]]:
         """Send name or grammar, as bytes, to another process."""

@@ -24,6 +24,7 @@ from simplepcfg.inference.text_warnings import TextWarnings
 from simplepcfg.linguistics.word_model import with_known_marks
 from simplepcfg.pretrained import name_of
 from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.processes import leave_threads_behind
 
 
 class TrainedModel:
@@ -89,6 +90,7 @@ class TrainedModel:
                 f"{self.name}: a model of kind {self.config.model.kind} makes its rules for each sentence; what needs "
                 "one grammar for all sentences cannot be asked of it, use an sn-pcfg"
             )
+        leave_threads_behind(self.device)
         return self._grammar.of(tuple(self.model.parameters()), self._make_grammar)
 
     @property
@@ -116,6 +118,7 @@ class TrainedModel:
         """Return the grammar of a batch: the run's, or the sentences' own grammars of a compound model."""
         if self.shares_rules:
             return self.grammar
+        leave_threads_behind(self.device)
         with torch.no_grad():
             return self.model.grammar(batch.words, batch.lengths)  # type: ignore[operator]
 

@@ -1,9 +1,14 @@
-"""How processes that work beside the main one are started."""
+"""How processes that work beside the main one are started, and what one that a user has forked must mind."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 from typing import TYPE_CHECKING
+
+import torch
+
+from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
@@ -20,3 +25,24 @@ def process_context(module: str) -> ForkServerContext | SpawnContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([module])
     return context
+
+
+_computes_in: int | None = None  # the process that has computed, or one that was forked by it
+
+
+def leave_threads_behind(device: torch.device | None = None) -> None:
+    """Compute by one thread and without oneDNN in a process that was forked by one that has called this function.
+
+    The threads of torch, and those that oneDNN has on Arm, do not exist in the forked process, which would wait for
+    them for ever. Raises InputError there for a grammar on a GPU.
+    """
+    global _computes_in
+    if _computes_in not in (None, os.getpid()):
+        if device is not None and device.type == "cuda":
+            raise InputError(
+                "a forked process cannot use the GPU of the one that forked it; start processes after "
+                'multiprocessing.set_start_method("spawn"), or load the grammar with device="cpu"'
+            )
+        torch.set_num_threads(1)
+        torch.backends.mkldnn.set_flags(False)
+    _computes_in = os.getpid()
