@@ -18,7 +18,7 @@ from simplepcfg.ops.scales import drop_out_of_range
 # Rows of the matrix product of the rule gradient are collected up to this number, so that few, large products are made.
 PENDING_ROWS = 512
 # Products for spans with marginals below this share of the floating-point precision are left out. On 23 sentences of up
-# to 37 words marginals of `english` then err by at most 3.6e-6, and by 1.1e-6 with any smaller share.
+# to 37 words marginals of `english` then err by at most 3.6e-6, and by 1.1e-6 if hardly any are.
 NEGLIGIBLE = 1.0
 
 
