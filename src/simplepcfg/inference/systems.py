@@ -11,6 +11,7 @@ from simplepcfg.data.dependencies import DependencyTree
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import LOOKED_AT, paragraph_remark, untokenized_remark
 from simplepcfg.data.readers import has_dependencies, read_sentences, read_trees, sniff
+from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.dependency_treebank import make_treebank, read_gold
@@ -125,14 +126,21 @@ def evaluate_systems(
 
         group = Ensemble([loaded[folder] for folder in ensemble_of or folders])
         columns.append(Column(group.name, (group.evaluate_treebank(treebank(common)),)))
-    for path, guesses in predicted.items():
-        report, different = treebank(common).predictions(path, guesses)
-        if different:
-            remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
-        if labels:
-            report = replace(report, labels=treebank(common).labels(guesses))
-        columns.append(Column(report.name, (report,)))
+    for path, trees in predicted.items():
+        columns.append(_of_predictions(path, trees, treebank(common), file, labels, remark))
     return columns
+
+
+def _of_predictions(
+    path: str, trees: Sequence[SpanTree], treebank: Treebank, file: str, labels: bool, remark: Remark
+) -> Column:
+    """Return the column of the trees of a file."""
+    report, different = treebank.predictions(path, trees)
+    if different:
+        remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
+    if labels:
+        report = replace(report, labels=treebank.labels(trees))
+    return Column(report.name, (report,))
 
 
 def _say_without_trees(folder: str, kind: str, together: bool, remark: Remark) -> None:
