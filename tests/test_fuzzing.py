@@ -17,6 +17,7 @@ FINDINGS = {
     "a list too deep in the file": ("configuration", b"\ndata = " + b"[" * 5000),
     "a result too deep": ("JSON of results", b"[" * 20_000 + b"\n"),
     "a result with a number too long": ("JSON of results", b'{"seed": ' + b"9" * 5000 + b"}\n"),
+    "a result with an infinite seed": ("JSON of results", b'{"row": null, "language": "", "seed": -Infinity}\n'),
     "a text that is one comment of CoNLL-U": ("text reader", b"# text = a"),
     "a text of ten columns, the first a number": ("text reader", b"\t".join([b"1", *[b"the"] * 9])),
     "a tree in two brackets without labels": ("tree reader", b"( ( (S the)))"),

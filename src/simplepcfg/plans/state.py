@@ -77,7 +77,7 @@ class ReproductionFolder:
                 numbers = [record["report"][name] for name in self._report_numbers]
                 if not all(isinstance(value, int | float | None) for value in numbers):
                     raise ValueError(f"{numbers} are no numbers")
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 raise InputError(f"{self.results}:{number}: not a result ({error}); remove the line") from None
             results.setdefault(key, record)
         return results
