@@ -1,5 +1,6 @@
 """Whole folders: what is written is whole, agrees with itself, and can be read by everything else."""
 
+import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -160,3 +161,27 @@ def test_what_a_killed_process_left_is_removed(treebank: Path, tmp_path: Path) -
     prepare(job(treebank), out)
     assert not (out / ".unfinished").exists()
     assert (out / "prepared.toml").exists()
+
+
+def test_a_process_that_was_killed_while_it_moved_files(treebank: Path, tmp_path: Path) -> None:
+    """The description, which is moved last, tells which files are its own; any other stays."""
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    prepare(job(treebank), whole)
+    shutil.copytree(whole, out / ".unfinished")
+    (out / ".unfinished" / "train.txt").rename(out / "train.txt")
+    (out / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"not empty \(mine\.txt\)"):
+        prepare(job(treebank), out)
+    (out / "mine.txt").unlink()
+    prepare(job(treebank), out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {
+        path.name: path.read_bytes() for path in whole.iterdir()
+    }
+
+    (out / "prepared.toml").rename(tmp_path / "prepared.toml")
+    (out / ".unfinished").mkdir()
+    (tmp_path / "prepared.toml").rename(out / ".unfinished" / "prepared.toml")
+    (out / "train.txt").write_text("changed")
+    with pytest.raises(InputError, match=r"not empty \(train\.txt\)"):
+        prepare(job(treebank), out)
+    assert (out / "train.txt").read_text() == "changed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,8 @@ def new_folder(out: Path) -> Iterator[Path]:
     """
     refuse_filled(out)
     is_new, unfinished = not out.exists(), out / UNFINISHED
+    for name in _moved_before_a_kill(out):
+        (out / name).unlink()
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
@@ -54,15 +57,29 @@ def refuse_filled(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a new or empty folder")
     names = sorted(os.listdir(out)) if out.exists() else []
-    if other := next((name for name in names if name != UNFINISHED), None):
+    ours = {UNFINISHED, *_moved_before_a_kill(out)}
+    if other := next((name for name in names if name not in ours), None):
         raise InputError(f"{out}: is not empty ({other}); give a new or empty folder")
+
+
+def _moved_before_a_kill(out: Path) -> list[str]:
+    """Return the files that a process had moved to `out` when it was killed before it moved the description."""
+    try:
+        description = tomllib.loads((out / UNFINISHED / DESCRIPTION).read_text("utf-8"))
+        hashes = dict(description["sha256"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    here = {path.name: path for path in out.iterdir() if path.is_file()}
+    return [name for name, path in here.items() if hashes.get(name) == _sha256(path)]
 
 
 def write_toml(folder: Path, description: Mapping[str, object]) -> None:
     """Write prepared.toml: the description, and the hash of every file."""
-    hashes = {}
-    for path in sorted(folder.iterdir()):
-        with open(path, "rb") as stream:
-            hashes[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    hashes = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     text = tomli_w.dumps({"simplepcfg": __version__, **description, "sha256": hashes})
     (folder / DESCRIPTION).write_text(_HEADING + text, encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
