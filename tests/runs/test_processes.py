@@ -47,9 +47,15 @@ def test_a_forked_process_cannot_use_the_gpu_of_another(monkeypatch: pytest.Monk
         processes.leave_threads_behind(torch.device("cuda"))
 
 
-def test_the_process_that_has_computed_keeps_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_forked_process_gives_up_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[object] = []
+    monkeypatch.setattr(torch, "set_num_threads", changed.append)
+    monkeypatch.setattr(torch.backends.mkldnn, "set_flags", changed.append)
     monkeypatch.setattr(processes, "_computes_in", None)
-    before = torch.get_num_threads()
     processes.leave_threads_behind(torch.device("cuda"))
     processes.leave_threads_behind()
-    assert torch.get_num_threads() == before
+    assert changed == []
+    monkeypatch.setattr(processes, "_computes_in", os.getpid() + 1)
+    processes.leave_threads_behind(torch.device("cpu"))
+    processes.leave_threads_behind(torch.device("cpu"))
+    assert changed == [1, False]

@@ -69,8 +69,8 @@ def _moved_before_a_kill(out: Path) -> list[str]:
         hashes = dict(description["sha256"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
-    here = {path.name: path for path in out.iterdir() if path.is_file()}
-    return [name for name, path in here.items() if hashes.get(name) == _sha256(path)]
+    files = [path for path in out.iterdir() if path.name in hashes and path.is_file()]
+    return [path.name for path in files if hashes[path.name] == _sha256(path)]
 
 
 def write_toml(folder: Path, description: Mapping[str, object]) -> None:

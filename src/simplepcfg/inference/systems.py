@@ -104,7 +104,10 @@ def evaluate_systems(
         if together:
             loaded[folder] = run
         if not (is_text or run.has_trees):
-            _say_without_trees(folder, run.config.model.kind, together, remark)
+            kind = run.config.model.kind
+            if together:
+                raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
+            remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
         with _naming(folder), stage(f"evaluating {folder}"):
             if is_text:
                 reports[folder] = run.evaluate(items, folder)
@@ -141,13 +144,6 @@ def _of_predictions(
     if labels:
         report = replace(report, labels=treebank.labels(trees))
     return Column(report.name, (report,))
-
-
-def _say_without_trees(folder: str, kind: str, together: bool, remark: Remark) -> None:
-    """Remark that a run has no trees; InputError where it is to be evaluated together with others."""
-    if together:
-        raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
-    remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
 
 
 def _run_folders(systems: Sequence[System], predictions: Sequence[str], together: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""How processes that work beside the main one are started, and what one that a user has forked must mind."""
+"""How processes that work beside the main one are started, and what one that a user has forked has to change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def process_context(module: str) -> ForkServerContext | SpawnContext:
     return context
 
 
-_computes_in: int | None = None  # the process that has computed, or one that was forked by it
+_computes_in: int | None = None  # the process that computed last; another one than this if it has forked this one
 
 
 def leave_threads_behind(device: torch.device | None = None) -> None:
