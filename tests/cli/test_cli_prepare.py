@@ -1,5 +1,6 @@
 """The command on files of each treebank's own format, and training on what it writes."""
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from command_calls import Call
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.runs.config.files import load_config
-from tiny_runs import SETTINGS
+from tiny_runs import SETTINGS, short_trees
 
 WSJ = """
 ( (S
@@ -171,6 +172,29 @@ def test_refusals_are_one_line(
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_on_prepared_text_takes_text_as_it_is_published(call: Call, tmp_path: Path) -> None:
+    published, out, run, ngram = (tmp_path / name for name in ("train.trees", "out", "run", "ngram.safetensors"))
+    trees = [tree.to_brackets() for tree in short_trees(60)]
+    published.write_text(
+        "".join(f"(TOP (NP (DT The) (CD 1,{n:03}) (NN %)) (, ,) {tree} (. .))\n" for n, tree in enumerate(trees))
+    )
+    assert call("prepare", "brackets", published, "--out", out).code == 0
+    keep = [f"data.{setting}" for setting in ("lowercase=false", "numbers=keep", "punctuation=keep")]
+    settings = [part for setting in [*SETTINGS, *keep] for part in ("--set", setting)]
+    assert call("train", "sn-pcfg-small", "--train", out / "train.txt", "--out", run, *settings).code == 0
+    assert call("baseline", "ngram", "--like", run, "--out", ngram).code == 0
+    of_published, of_prepared = (
+        json.loads(call("evaluate", run, "right-branching", ngram, file, "--json", "-").out)
+        for file in (published, out / "train.trees")
+    )
+    assert of_published == of_prepared
+    raw, prepared = (
+        call("score", run, *more, stdin=text) for more, text in (((), "the N %"), (("--raw",), "The 1,234%."))
+    )
+    assert (raw.code, raw.out) == (0, prepared.out)
+    assert "1 of 4 words (25.0 %): cheap" in call("parse", run, stdin="The 1,234 % , cheap .").err
 
 
 def test_the_next_command_is_quoted(call: Call, tmp_path: Path) -> None:

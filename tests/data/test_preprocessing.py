@@ -23,6 +23,34 @@ def test_keep_everything() -> None:
     assert KEEP.apply(words).kept == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "tokens"),
+    [
+        ("the N mid-Ns %", "the dog N % mid-Ns"),  # as the lower-case Wall Street Journal
+        ("The the N", "The Dog N mid-Ns"),
+        ("the N ,", "the dog N % , mid-ns"),
+    ],
+)
+def test_new_text_gets_the_form_of_a_prepared_one(vocabulary: str, tokens: str) -> None:
+    completed = KEEP.completed(["<pad>", "<unk>", *vocabulary.split()])
+    assert completed.apply(["The", "Dog", "25", "%", ",", "mid-Ns"]).tokens == tokens.split()
+    assert completed.apply(vocabulary.split()).tokens == vocabulary.split()
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "vocabulary"), [(KEEP, "the 25 N"), (KEEP, "the dog"), (Preprocessing(), "the N %")]
+)
+def test_new_text_of_other_runs_is_treated_as_their_own(preprocessing: Preprocessing, vocabulary: str) -> None:
+    assert preprocessing.completed(vocabulary.split()) is preprocessing
+
+
+def test_marks_that_a_vocabulary_has_stay_in_trees_too() -> None:
+    completed = KEEP.completed(["cost", "N", "%"])
+    assert completed.apply(["Cost", "5", "%", ".", "/"], ["VB", "CD", "PUNCT", ".", "SYM"]).tokens == [
+        "cost", "N", "%", "/",
+    ]  # fmt: skip
+
+
 def test_text_without_tags() -> None:
     prepared = Preprocessing().apply(
         ["Mr.", "O'Neil", "-LRB-", "'s", ",", "``", "paid", "3,000.50", "%", "...", ")", "$", "é"]

@@ -111,7 +111,7 @@ def _preprocessing_of(grammar: str) -> "Preprocessing":
         return load_ngram(grammar).preprocessing
     folder = RunFolder(run_directory(grammar))
     folder.require(folder.config, folder.vocabulary, folder.model)
-    return folder.read_config().data.preprocessing
+    return folder.read_preprocessing()
 
 
 def _shard(text: str | None) -> tuple[int, int]:

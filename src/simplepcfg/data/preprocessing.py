@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from simplepcfg.data.languages import ENGLISH, Language, last_of_phrase, splitter
 from simplepcfg.data.penn_words import plain_apostrophes
@@ -69,6 +69,27 @@ class Preprocessing(BaseModel):
     eos: bool = False
     tokenize: bool = False
     language: Language = ENGLISH
+    _kept_words: frozenset[str] = PrivateAttr(default=frozenset())
+
+    def completed(self, vocabulary: Collection[str]) -> Preprocessing:
+        """Return the preprocessing of new text for a run that learned from prepared text, or this one for other runs.
+
+        A vocabulary that has an `N` and no number comes from prepared text. Numbers of a new text then become `N`, it
+        is lower-cased if all words of the vocabulary are, and loses its punctuation if they include no separator.
+        Words of the vocabulary, such as `mid-Ns` and `%`, stay, so that text prepared in the same way is not changed.
+        """
+        words = frozenset(vocabulary) - SPECIAL_WORDS
+        if NUMBER not in words or any(map(_NUMBER.fullmatch, words)):
+            return self
+        without_numbers = (word.replace(NUMBER, "") for word in words)
+        lowercase = self.lowercase or all(word == word.lower() for word in without_numbers)
+        drops = self.punctuation == "drop" or not any(map(is_separator, words))
+        shown = {"lowercase": lowercase, "numbers": "N", "punctuation": "drop" if drops else "keep"}
+        completed = self.model_copy(update=shown)
+        if completed == self:
+            return self
+        completed._kept_words = words
+        return completed
 
     def split(self, text: str) -> list[str]:
         """Split a sentence into words: at white space or, with `tokenize`, by the conventions of its language."""
@@ -94,12 +115,14 @@ class Preprocessing(BaseModel):
             raise InputError(f"{len(words)} words come with {len(tags)} tags; give one tag a word")
         if self.punctuation == "keep":
             return list(range(len(words)))
+        kept = self._kept_words
         if tags is None:
-            return [index for index, word in enumerate(words) if not is_punctuation(word)]
-        return [index for index, tag in enumerate(tags) if tag in PENN_WORD_TAGS]
+            return [index for index, word in enumerate(words) if word in kept or not is_punctuation(word)]
+        pairs = zip(words, tags, strict=True)
+        return [index for index, (word, tag) in enumerate(pairs) if word in kept or tag in PENN_WORD_TAGS]
 
     def _normalise(self, word: str) -> str:
-        if word in SPECIAL_WORDS or (word == NUMBER and self.numbers == "N"):
+        if word in self._kept_words or word in SPECIAL_WORDS or (word == NUMBER and self.numbers == "N"):
             return word
         if self.tokenize:
             word = plain_apostrophes(word)

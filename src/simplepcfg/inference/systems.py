@@ -83,7 +83,7 @@ def evaluate_systems(
     elif raw:
         raise InputError(f"--raw is for text but {file} holds trees; leave it out")
     models = {system.file: load_ngram(system.file) for system in systems if system.file is not None}
-    each = [RunFolder(run_directory(folder)).read_config().data.preprocessing for folder in folders]
+    each = [RunFolder(run_directory(folder)).read_preprocessing() for folder in folders]
     each += [model.preprocessing for model in models.values()]
     common = each[0] if each else Preprocessing()
     if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):

@@ -48,6 +48,7 @@ class TrainedModel:
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.config = config
+        self._preprocessing = config.data.preprocessing.completed(vocabulary.words)
         self.directory = directory
         self.best = dict(best or {})
         self.spelling = spelling
@@ -70,8 +71,8 @@ class TrainedModel:
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """Preprocessing of the run's text."""
-        return self.config.data.preprocessing
+        """What is done to a text before the model sees it."""
+        return self._preprocessing
 
     @property
     def device(self) -> torch.device:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
@@ -156,6 +157,10 @@ class RunFolder:
         advice = "restore it from a copy or, if you changed it on purpose, delete its first line"
         verify_checksum_line(self.config, advice)
         return load_config(self.config, overrides, environment={})
+
+    def read_preprocessing(self) -> Preprocessing:
+        """Return what the run does to a text before its model sees it."""
+        return self.read_config().data.preprocessing.completed(Vocabulary.load(self.vocabulary).words)
 
     def check_vocabulary(self, vocabulary: Vocabulary, checksum: str | None) -> None:
         """Raise DamagedFileError if weights with this vocabulary checksum belong to other words.

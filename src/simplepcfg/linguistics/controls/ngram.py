@@ -69,7 +69,8 @@ class NgramModel:
     ) -> None:
         self.levels = list(levels)
         self.vocabulary = vocabulary
-        self.preprocessing = preprocessing.model_copy(update={"eos": False})  # the model has its own end
+        self.of_training = preprocessing.model_copy(update={"eos": False})  # the model has its own end
+        self.preprocessing = self.of_training.completed(vocabulary.words)
         self.name = name
         self.spelling = spelling
         self._log_spelling = partial(spelling_log_probability, spelling, vocabulary)

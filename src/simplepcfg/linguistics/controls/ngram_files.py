@@ -32,7 +32,7 @@ def save_ngram(model: NgramModel, path: str | PathLike[str]) -> None:
     record: dict[str, object] = {
         "kind": NGRAM,
         "order": model.order,
-        "preprocessing": model.preprocessing.model_dump(),
+        "preprocessing": model.of_training.model_dump(),
         "words": list(model.vocabulary.words),
     }
     write_tensor_file(Path(path), tensors, record, vocabulary=model.vocabulary.checksum)

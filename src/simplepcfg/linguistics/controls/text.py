@@ -38,8 +38,8 @@ def read_control_text(like: str, train: str | None = None, raw: bool = False) ->
     spelling, preprocessing = folder.read_spelling(vocabulary), config.data.preprocessing
     if train is not None:
         notes: list[str] = []
-        encoder = TextEncoder()
-        text = encoder.read(read_tokens(train, preprocessing.model_copy(update={"eos": False}), notes, raw))
+        encoder, new_text = TextEncoder(), preprocessing.completed(vocabulary.words)
+        text = encoder.read(read_tokens(train, new_text.model_copy(update={"eos": False}), notes, raw))
         return ControlText(DecodedText(text, encoder.words), vocabulary, preprocessing, spelling, notes)
     if config.data.train in (None, "-"):
         raise InputError(f"--like {like}: its text was no file; give --train FILE")
