@@ -102,7 +102,7 @@ def test_an_empty_prefix_is_a_value(call: Call, tiny_run: Path) -> None:
     assert call("complete", tiny_run, "--top", "1", "").code == 0
 
 
-@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
-def test_closed_streams(tiny_run: Path, text_file: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "code"), [("stdin", 0), ("stdout", 2), ("stderr", 0)])
+def test_closed_streams(tiny_run: Path, text_file: Path, name: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, name, None)
-    assert run_command(["parse", str(tiny_run), "-" if name == "stdin" else str(text_file)]) == 0
+    assert run_command(["parse", str(tiny_run), "-" if name == "stdin" else str(text_file)]) == code

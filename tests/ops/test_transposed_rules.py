@@ -28,6 +28,30 @@ def test_a_change_in_place_counts() -> None:
         torch.testing.assert_close(inside(*tensors), inside(*tensors, backend="naive"))
 
 
+@pytest.mark.parametrize("size", [4, 200])
+@pytest.mark.parametrize("way", ["data", "numpy", "inference mode"])
+def test_changes_that_torch_does_not_count(size: int, way: str) -> None:
+    with torch.inference_mode(way == "inference mode"):
+        root, left, right = (torch.rand(*shape) for shape in ((size,), (size, 2 * size), (size, 2 * size)))
+        emissions = torch.rand(2, 5, size).log()
+        for side in (left, right):
+            before = inside(emissions, root, left, right)
+            if way == "data":
+                side.data.mul_(0.5)
+            elif way == "numpy":
+                side.numpy()[:] *= 0.5
+            else:
+                side.mul_(0.5)
+            changed = inside(emissions, root, left, right)
+            torch.testing.assert_close(changed, inside(emissions, root, left.clone(), right.clone()))
+            assert (changed < before - 1).all()
+
+
+def test_gradcheck_changes_one_number_at_a_time() -> None:
+    tensors = [tensor.detach().requires_grad_() for tensor in random_case(1, 3, 2, 3).tensors()]
+    assert torch.autograd.gradcheck(inside, tensors)
+
+
 def test_nothing_is_kept_without_its_rules() -> None:
     gc.collect()  # What earlier tests left behind is not counted.
     before = len(module.KEPT)

@@ -110,11 +110,12 @@ def _refuse_empty_values(given: Sequence[str]) -> None:
 def _prepare_streams() -> None:
     """Open standard streams that a shell has closed (`>&-`), and write UTF-8 whatever the locale says, as in files.
 
-    From a closed one nothing is read, and what is written to it goes nowhere.
+    From a closed one nothing is read, results that are written to it are an error, and remarks go nowhere.
     """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    for name, mode, access in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
+            stream = open(os.open(os.devnull, access), mode, encoding="utf-8")  # noqa: SIM115 (open until the end)
+            setattr(sys, name, stream)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
 

@@ -21,8 +21,8 @@ from simplepcfg.grammars.prefix import (
 )
 from simplepcfg.grammars.sampling import check_temperature
 from simplepcfg.ops.arguments import Sentences
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.mbr import best_trees
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.tag_prefixes import GrowingTags
 from simplepcfg.ops.tensor_fields import described, with_tensors
 from simplepcfg.ops.trees import LabelledTree, Trees
@@ -70,7 +70,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """Floating-point numbers that a chart holds for each span of a sentence, by which memory is estimated."""
         raise self._unsupported("chart")
 
-    @without_autocast
+    @without_modes
     def log_emissions(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the log-probability of each word under each preterminal: [B, n, P].
 
@@ -88,14 +88,14 @@ class Grammar(Algorithms[Sampled, Counts]):
     def _sentences(self, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None = None) -> Sentences:
         return Sentences.of(self.log_emissions(words, lengths), lengths, span_bonus)
 
-    @without_autocast
+    @without_modes
     def log_partition(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Compute log p of each sentence, summed over all derivations: [B]; −inf where there is none."""
         return self._log_partition(self._sentences(words, lengths, span_bonus))
 
-    @without_autocast
+    @without_modes
     def pruned_log_partition(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
@@ -106,14 +106,14 @@ class Grammar(Algorithms[Sampled, Counts]):
         with torch.no_grad():
             return self._pruned_log_partition(self._sentences(words, lengths, span_bonus))
 
-    @without_autocast
+    @without_modes
     def span_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Compute the posterior probability of each span of two or more words: [B, n + 1, n + 1], 0 elsewhere."""
         return self._span_marginals(self._sentences(words, lengths, span_bonus))
 
-    @without_autocast
+    @without_modes
     def decode(
         self,
         words: Tensor,
@@ -135,7 +135,7 @@ class Grammar(Algorithms[Sampled, Counts]):
             spans = self._span_marginals(sentences) if exact else self._decoding_marginals(sentences)
             return best_trees(spans, lengths, forbidden, final_bonus)
 
-    @without_autocast
+    @without_modes
     def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
         """Find the most probable tree of each sentence with its symbols; ``.to_list()`` gives the trees one by one.
 
@@ -143,7 +143,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._viterbi(self._sentences(words, lengths, span_bonus))
 
-    @without_autocast
+    @without_modes
     def k_best(
         self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
     ) -> list[list[LabelledTree]]:
@@ -153,7 +153,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._k_best(self._sentences(words, lengths, span_bonus), k)
 
-    @without_autocast
+    @without_modes
     def sample_trees(
         self,
         words: Tensor,
@@ -169,7 +169,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._sample_trees(self._sentences(words, lengths, span_bonus), samples, generator)
 
-    @without_autocast
+    @without_modes
     def sample(self, count: int, *, max_length: int, generator: torch.Generator, temperature: float = 1.0) -> Sampled:
         """Draw sentences with their derivations, given that they have at most ``max_length`` words.
 
@@ -180,7 +180,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         check_temperature(temperature)
         return self._sample(count, max_length, temperature, generator)
 
-    @without_autocast
+    @without_modes
     def symbol_marginals(
         self,
         words: Tensor,
@@ -195,7 +195,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._symbol_marginals(self._sentences(words, lengths, span_bonus), spans)
 
-    @without_autocast
+    @without_modes
     def symbols_given_trees(
         self, words: Tensor, lengths: Tensor | None = None, *, trees: Sequence[Sequence[tuple[int, int]]]
     ) -> tuple[list[Tensor], list[Tensor]]:
@@ -206,19 +206,19 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._symbols_given_trees(self.log_emissions(words, lengths), trees)
 
-    @without_autocast
+    @without_modes
     def tag_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Compute the posterior probability of each preterminal (or state) over each word: [B, n, P]."""
         return self._tag_marginals(self._sentences(words, lengths, span_bonus))
 
-    @without_autocast
+    @without_modes
     def rule_counts(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Counts:
         """Compute the expected number of uses of each rule, summed over the batch where it shares its rules."""
         return self._rule_counts(self._sentences(words, lengths, span_bonus))
 
-    @without_autocast
+    @without_modes
     def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Compute the entropy of the distribution over labelled derivations: [B] float64.
 
@@ -226,19 +226,19 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._entropy(self._sentences(words, lengths, span_bonus))
 
-    @without_autocast
+    @without_modes
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute log P(a sentence begins with the first m words), m = 0 … n: [B, n + 1] float64."""
         return self.prefix_states(words, lengths, ends=False).log_prefix
 
-    @without_autocast
+    @without_modes
     def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute −log P(word | the words before it): [B, n] float64; 0 beyond the length of a sentence."""
         with torch.no_grad():
             sentences = self._sentences(words, lengths)
             return surprisals(self._prefix_states(sentences, ends=False).log_prefix, sentences.lengths)
 
-    @without_autocast
+    @without_modes
     def surprisal_parts(self, words: Tensor, lengths: Tensor | None = None) -> SurprisalParts:
         """Split the surprisal of each word into a syntactic and a lexical part: [B, n] float64 each.
 
@@ -251,7 +251,7 @@ class Grammar(Algorithms[Sampled, Counts]):
             states = self._prefix_states(sentences, ends=False)
         return surprisal_parts(states, sentences.log_emissions, sentences.lengths)
 
-    @without_autocast
+    @without_modes
     def prefix_states(self, words: Tensor, lengths: Tensor | None = None, *, ends: bool = True) -> PrefixTable:
         """Compute what follows each prefix, the empty one and the whole sentence included; not differentiable.
 
@@ -260,7 +260,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         with torch.no_grad():
             return self._prefix_states(self._sentences(words, lengths), ends)
 
-    @without_autocast
+    @without_modes
     def pruned_prefix_states(
         self, words: Tensor, lengths: Tensor | None = None, *, ends: bool = True
     ) -> tuple[PrefixTable, Tensor]:
@@ -272,7 +272,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         with torch.no_grad():
             return self._pruned_prefix_states(self._sentences(words, lengths), ends)
 
-    @without_autocast
+    @without_modes
     def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for its end.
 
@@ -281,7 +281,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         with torch.no_grad():
             return log_words_after(self.emissions, *self._next_tags(self._sentences(words, lengths)))
 
-    @without_autocast
+    @without_modes
     def next_word_entropy(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute the entropy of what follows the first m words, a word or the end, m = 0 … n: [B, n + 1]."""
         return next_word_entropies(self.prefix_states(words, lengths), self.emissions)

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from torch import Tensor
 
-from simplepcfg.ops.transposed_rules import changes
+from simplepcfg.ops.snapshots import Snapshot
 
 Value = TypeVar("Value")
 
@@ -15,20 +15,18 @@ Value = TypeVar("Value")
 class Kept(Generic[Value]):
     """A value that is computed from tensors on first use, and again after one of them was changed in place.
 
-    Changes by way of ``tensor.data`` are not noticed, since torch does not count them. A copy or a pickle of it is
-    empty, because version numbers of tensors do not outlive them.
+    A copy or a pickle of it is empty, because torch's counts of changes do not outlive the tensors.
     """
 
     __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[object, ...], Value] | None = None
+        self._kept: tuple[Snapshot, Value] | None = None
 
     def of(self, tensors: tuple[Tensor, ...], compute: Callable[[], Value]) -> Value:
         """Return the value for these tensors, which must be the same objects in every call."""
-        versions = tuple((changes(tensor), tensor.dtype, tensor.device) for tensor in tensors)
-        if self._kept is None or self._kept[0] != versions:
-            self._kept = versions, compute()
+        if self._kept is None or not self._kept[0].is_of(*tensors):
+            self._kept = Snapshot(*tensors), compute()
         return self._kept[1]
 
     def __bool__(self) -> bool:

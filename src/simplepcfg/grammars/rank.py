@@ -19,9 +19,9 @@ from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, sampled_sentences, tempered
 from simplepcfg.grammars.simple import SimpleGrammar
 from simplepcfg.ops.arguments import Sentences
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense.marginals import DenseRuleCounts
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.sample import sample_derivations
 from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, with_symbols
 from simplepcfg.ops.tensor_fields import with_tensors
@@ -106,7 +106,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     def span_numbers(self) -> int:
         return self.up.shape[-1]
 
-    @without_autocast
+    @without_modes
     def to_simple(self) -> SimpleGrammar:
         """Return the simple grammar over ranks.
 
@@ -126,7 +126,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         root = (self.root.unsqueeze(-2) @ self.up).squeeze(-2)
         return SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)
 
-    @without_autocast
+    @without_modes
     def to_dense(self) -> DenseGrammar:
         """Return the same grammar with a probability for every A → B C, kept as ``to_simple`` is.
 

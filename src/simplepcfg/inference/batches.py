@@ -15,6 +15,7 @@ from simplepcfg.evaluation import likelihood
 from simplepcfg.grammars import Grammar
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.models.settings import ModelSizes
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.progress import stage
 from simplepcfg.runs.failures import resource_errors
 from simplepcfg.runs.memory import physical_memory
@@ -36,6 +37,7 @@ MOST_WORDS = 1 << 20
 SURELY_FITS = 40  # words of a sentence whose chart fits any machine
 
 
+@without_modes
 def in_batches(
     run: TrainedModel,
     sentences: Sequence[Sequence[str]],

@@ -12,6 +12,7 @@ from torch import Tensor
 from simplepcfg.data.vocabulary import EOS, PAD_ID
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.tag_prefixes import GrowingTags
 from simplepcfg.runs.device import seeded
 
@@ -45,6 +46,7 @@ class Completion:
     samples: list[Continuation]
 
 
+@without_modes
 def complete(
     run: TrainedModel, prefix: str | Sequence[str], k: int, samples: int, seed: int, max_length: int
 ) -> Completion:

@@ -25,8 +25,10 @@ from simplepcfg.inference.scoring import token_scores
 from simplepcfg.inference.sentences import Sentence, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.controls.ngram import NgramModel
+from simplepcfg.ops.modes import without_modes
 
 
+@without_modes
 def evaluate(
     run: TrainedModel, data: str | PathLike[str] | Treebank | Iterable[Sentence], name: str, decode: str, labels: bool
 ) -> EvaluationReport:

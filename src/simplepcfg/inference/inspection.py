@@ -29,6 +29,7 @@ from simplepcfg.inference.symbol_guide import (
     shown_grammar,
 )
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.progress import stage
 from simplepcfg.runs.corpus import training_text
 
@@ -97,6 +98,7 @@ class SymbolReport:
 
 
 @stage("counting the uses of symbols")
+@without_modes
 def describe_symbols(
     run: TrainedModel, sentences: Iterable[Sentence] | None = None, *, top: int = 20, source: str = "text"
 ) -> SymbolReport:

@@ -79,7 +79,7 @@ class LabelTable:
     def __init__(self, shares: Shares, prefix: str, symbols: int, device: torch.device) -> None:
         self.labels = sorted({label for row in shares.values() for label in row})
         self.none = self.labels.index(NO_CONSTITUENT) if prefix == "NT" and NO_CONSTITUENT in self.labels else None
-        self.shares = torch.zeros(symbols, len(self.labels), device=device)
+        self.shares = torch.zeros(symbols, len(self.labels), device=device, dtype=torch.float32)
         for symbol, row in shares.items():
             number = int(symbol.removeprefix(f"{prefix}-"))
             self.shares[number] = torch.tensor([row.get(label, 0.0) for label in self.labels])

@@ -318,7 +318,8 @@ class Run(TrainedModel):
     def save(self, directory: str | PathLike[str]) -> Path:
         """Write the run into a new folder, which `load` and every command can read, and return its path.
 
-        Raises InputError if the folder holds a run already.
+        Labels are left out if the weights have changed since they were learned. Raises InputError if the folder holds a
+        run already.
         """
         folder = RunFolder(Path(directory))
         folder.refuse_if_taken()
@@ -330,10 +331,14 @@ class Run(TrainedModel):
             write_tensor_file(folder.model, weights, self.best, vocabulary=self.vocabulary.checksum)
             if self.spelling is not None:
                 write_tensor_file(folder.spelling, self.spelling.to_tensors(), {})
-            if self.labels is not None:
+            if self.labels is not None and self._labels_fit():
                 write_text(folder.labels, self.labels.to_json())
             save_config(self.config, folder.config)
         return folder.path
+
+    def _labels_fit(self) -> bool:
+        """Return whether the labels, if there are any, are of these weights: elsewhere symbols mean something else."""
+        return self.labels is None or self.labels.model in (None, weights_fingerprint(self.model))
 
 
 def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabulary: bool = False) -> Run:
@@ -361,7 +366,6 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         closed_vocabulary=closed_vocabulary,
         labels=LabelMapping.load(labels) if labels.is_file() else None,
     )
-    if run.labels is not None and run.labels.model not in (None, weights_fingerprint(run.model)):
-        # The numbers of symbols mean something else in another model.
+    if not run._labels_fit():
         raise InputError(f"{run.name}: the labels are of another run; let `simplepcfg evaluate` write its own")
     return run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Union
 
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
@@ -31,11 +31,13 @@ def listed(sentences: Iterable[object]) -> list[Iterable[object] | SpanTree]:
     """Return the sentences as a list; refuse what is no list of sentences."""
     if isinstance(sentences, str):
         raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
-    if not isinstance(sentences, Iterable):
+    if not isinstance(sentences, Iterable) or isinstance(sentences, bytes):
         raise InputError(f"sentences is {sentences!r}; give a list of sentences")
+    if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
+        raise InputError(f"sentences is a {type(sentences).__name__}; give its sentences as a list, or one column")
     items: list[Iterable[object] | SpanTree] = []
     for number, item in enumerate(sentences):
-        if not isinstance(item, Iterable | SpanTree):
+        if not isinstance(item, Iterable | SpanTree) or isinstance(item, bytes):
             raise InputError(f"sentence {number} is {item!r}; give a string, a list of words or a tree")
         items.append(item)
     return items

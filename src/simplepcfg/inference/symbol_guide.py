@@ -13,6 +13,7 @@ from simplepcfg.data.vocabulary import UNK
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.modes import without_modes
 
 LabelledGrammar = SimpleGrammar | DenseGrammar  # those whose symbols can be described
 Weighted = tuple[str, float]
@@ -56,6 +57,7 @@ class SymbolGuide:
         self._left, self._right = left.detach().cpu(), right.detach().cpu()
         self._shares, self._ids = _likeliest_words(run)  # [P, WORDS_KEPT] each
 
+    @without_modes
     def describe(self, symbol: str, most: int = 10) -> SymbolDescription:
         """Describe one symbol by its name, such as NT-12 or T-5."""
         index = self._index(symbol)
@@ -139,6 +141,7 @@ class SymbolGuide:
         return [(self._vocabulary[word], share) for word, share in pairs if share > 0]
 
 
+@without_modes
 def _likeliest_words(run: TrainedModel) -> tuple[Tensor, Tensor]:
     """Return probabilities and ids of each preterminal's likeliest words, [P, words] each; P × V is never held."""
     ids = torch.arange(1, len(run.vocabulary), device=run.device)  # 0 is padding

@@ -22,6 +22,7 @@ from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.inference.text_warnings import TextWarnings
 from simplepcfg.linguistics.word_model import with_known_marks
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.pretrained import name_of
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.processes import leave_threads_behind
@@ -99,6 +100,7 @@ class TrainedModel:
         """The prefixes that were completed last, as long as the parameters stay the same."""
         return self._prefixes.of(tuple(self.model.parameters()), lambda: KeptPrefixes(self.grammar))
 
+    @without_modes
     def _make_grammar(self) -> Grammar:
         with torch.no_grad():
             # Detached, since emissions hold the word embeddings, which are parameters and require gradients.
@@ -115,6 +117,7 @@ class TrainedModel:
         """Whether the model has constituents; a hidden Markov model has states only, and no F1."""
         return not (self.shares_rules and isinstance(self.grammar, HiddenMarkovModel))
 
+    @without_modes
     def grammar_of(self, batch: Batch) -> Grammar:
         """Return the grammar of a batch: the run's, or the sentences' own grammars of a compound model."""
         if self.shares_rules:

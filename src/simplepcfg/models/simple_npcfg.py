@@ -19,6 +19,7 @@ from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import rule_probabilities
 from simplepcfg.ops.neural.feature_inside import inside_of_features
 from simplepcfg.ops.shards import Shards
+from simplepcfg.ops.snapshots import Snapshot
 
 # Residual blocks of the emission network in the paper's appendix and in the authors' released program.
 PAPER_BLOCKS, RELEASED_BLOCKS = 2, 3
@@ -146,7 +147,7 @@ class SimpleNPCFG(DropoutModel):
         if config.dedicated_preterminals:
             above, below = (self.symbols[slice(*rows)] for rows in self._rows(*self.symbol_groups)[:2])
             initialise_dedicated_preterminals(above, below, self.parent, self.left_child, config.dedicated_preterminals)
-        self._normaliser: tuple[Tensor, int] | None = None  # known log-normaliser of emissions, changes of weights then
+        self._normaliser: tuple[Tensor, Snapshot] | None = None  # known log-normaliser of emissions, and its weights
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
@@ -191,13 +192,13 @@ class SimpleNPCFG(DropoutModel):
 
     def keep_normaliser(self, log_normaliser: Tensor) -> None:
         """Take the log-normaliser of the emissions [P] as known, until a weight is changed in place."""
-        self._normaliser = log_normaliser, sum(weight._version for weight in self.parameters())
+        self._normaliser = log_normaliser, Snapshot(*self.parameters())
 
     def _known_normaliser(self) -> Tensor | None:
         if self._normaliser is None or torch.is_grad_enabled():  # gradients run through the normaliser
             return None
-        log_normaliser, changes = self._normaliser
-        return log_normaliser if changes == sum(weight._version for weight in self.parameters()) else None
+        log_normaliser, snapshot = self._normaliser
+        return log_normaliser if snapshot.is_of(*self.parameters()) else None
 
     def _root_logits(self, nonterminals: Tensor, precision: str | None) -> Tensor:
         """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""

@@ -28,6 +28,11 @@ class _WithoutDraws(TorchFunctionMode):
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """Make tensors that are built inside have shapes and no numbers."""
-    with torch.device("meta"), _WithoutDraws():
-        yield
+    """Make tensors that are built inside have shapes and no numbers; they are in float32, as weights in files are."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.device("meta"), _WithoutDraws():
+            yield
+    finally:
+        torch.set_default_dtype(default)

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from simplepcfg.ops.snapshots import Snapshot
+
 # MKL reads rows that begin a multiple of some KiB apart at two thirds of its speed: their elements share few sets of a
 # cache. Rows are therefore followed by so many zeros; other libraries copy what they read.
 GAP = 16 if torch.backends.mkl.is_available() else 0
 
-# By left rules: the versions of both sides, the right rules, and layouts by name. An entry ends with its left rules.
+# By left rules: the right rules, how both were, and layouts by name. An entry ends with its left rules.
 KEPT = WeakTensorKeyDictionary()
 
 
@@ -40,15 +42,9 @@ def rows_and_gaps(rows: Tensor) -> Tensor:
 
 def kept_layout(layout: str, left: Tensor, right: Tensor, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Return a tensor that is computed from rules without a batch dimension, and kept until they change."""
-    versions = (changes(left), changes(right))
-    held: tuple[object, ref[Tensor], dict[str, Tensor]] | None = KEPT.get(left)
-    if held is None or held[0] != versions or held[1]() is not right:
-        held = KEPT[left] = (versions, ref(right), {})
+    held: tuple[ref[Tensor], Snapshot, dict[str, Tensor]] | None = KEPT.get(left)
+    if held is None or held[0]() is not right or not held[1].is_of(left, right):
+        held = KEPT[left] = (ref(right), Snapshot(left, right), {})
     if layout not in held[2]:
         held[2][layout] = compute(left.detach(), right.detach())
     return held[2][layout]
-
-
-def changes(tensor: Tensor) -> int:
-    """Return how often a tensor was changed in place, which those that were made in inference mode do not count."""
-    return 0 if tensor.is_inference() else tensor._version

@@ -25,6 +25,7 @@ from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.files import Record, crc32
 from simplepcfg.models import Model, SimpleNPCFG, build_model
 from simplepcfg.models.without_memory import without_memory
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.pretrained import or_installed, run_directory
 from simplepcfg.runs.checksums import DamagedFileError, verify_checksum_line
 from simplepcfg.runs.config.files import load_config
@@ -249,6 +250,7 @@ class LoadedRun:
     spelling: SpellingModel | None = None
 
 
+@without_modes
 def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     """Load the best model of a run folder, in evaluation mode, onto `device`.
 
@@ -277,10 +279,11 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
         # Unlike isfinite, aminmax takes no memory.
         if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
+    model = model.to(chosen).eval()
     if isinstance(model, SimpleNPCFG) and (log_normaliser := folder.read_normaliser(checksum)) is not None:
         model.keep_normaliser(log_normaliser)
     spelling = folder.read_spelling(vocabulary)
-    return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best, spelling)
+    return LoadedRun(folder.path, config, vocabulary, model, chosen, best, spelling)
 
 
 def _is_intact(path: Path) -> bool:

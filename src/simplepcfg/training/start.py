@@ -9,6 +9,8 @@ from pathlib import Path
 from simplepcfg.data.tokens import TextSource
 from simplepcfg.models import Model
 from simplepcfg.models.sharding import row_groups
+from simplepcfg.ops.autograd_context import recording
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.runs.checkpoint import Best, Checkpoint
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.config.schema import RunConfig
@@ -49,6 +51,7 @@ class TrainingResult:
     notes: tuple[str, ...]
 
 
+@without_modes
 def train(
     config: RunConfig | None,
     directory: str | Path,
@@ -79,6 +82,7 @@ def train(
     # Torchrun may have started this process again after a failure, when the run had begun.
     resume = resume or (int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0 and folder.config.exists())
     with (
+        recording(),
         StopSignals() as stop,
         join_group() as group,
         resource_errors("training", TRAINING_ADVICE),

@@ -5,14 +5,14 @@ The files of this folder answer further questions, of the ``DenseArguments`` tha
 
 from torch import Tensor
 
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.recursion import dense_log_partition
+from simplepcfg.ops.modes import without_modes
 
 __all__ = ["DenseArguments", "check_dense_arguments", "dense_inside"]
 
 
-@without_autocast
+@without_modes
 def dense_inside(
     log_emissions: Tensor,
     root: Tensor,

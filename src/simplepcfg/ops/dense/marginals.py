@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import leaf, recordable, recording, requires_graph, value_and_gradients
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import dense_log_partition
 from simplepcfg.ops.entropy import entropies_of
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.tensor_fields import in_float64, with_tensors
 
 # Every sentence has counts of its own; those of so many rules are held at a time.
@@ -38,7 +38,7 @@ class DenseRuleCounts:
         return both[..., self.rules.shape[-3] :]
 
 
-@without_autocast
+@without_modes
 def dense_span_marginals(arguments: DenseArguments, *, create_graph: bool = False) -> tuple[Tensor, Tensor]:
     """Compute the log partition function [B] and the marginal probability of each span, given the sentence.
 
@@ -53,7 +53,7 @@ def dense_span_marginals(arguments: DenseArguments, *, create_graph: bool = Fals
     return log_z, marginals
 
 
-@without_autocast
+@without_modes
 def dense_symbol_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
     """Compute the marginal probability of each nonterminal over each span, given the sentence; not differentiable.
 
@@ -68,7 +68,7 @@ def dense_symbol_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
     return log_z, marginals
 
 
-@without_autocast
+@without_modes
 def dense_tag_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
     """Compute the marginal probability of each preterminal over each word, given the sentence; not differentiable.
 
@@ -78,7 +78,7 @@ def dense_tag_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
     return log_z, marginals
 
 
-@without_autocast
+@without_modes
 def dense_rule_counts(arguments: DenseArguments) -> tuple[Tensor, DenseRuleCounts]:
     """Compute the expected number of uses of each rule in the derivations of the sentences; not differentiable.
 
@@ -90,7 +90,7 @@ def dense_rule_counts(arguments: DenseArguments) -> tuple[Tensor, DenseRuleCount
     return log_z, DenseRuleCounts(by_root * arguments.root.detach(), by_rules * arguments.rules.detach())
 
 
-@without_autocast
+@without_modes
 def dense_entropy(arguments: DenseArguments) -> Tensor:
     """Compute the entropy of the labelled derivations of each sentence: [B] float64, in nats.
 

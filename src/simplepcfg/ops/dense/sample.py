@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import Sums, inside_cells, log_product
 from simplepcfg.ops.dense.trees import as_children, with_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick_from_logs
 from simplepcfg.ops.sample.lengths import check_kept, check_request
 from simplepcfg.ops.tensor_fields import in_float64
@@ -20,7 +20,7 @@ from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees
 WEIGHTS_AT_ONCE = 1 << 24
 
 
-@without_autocast
+@without_modes
 def dense_sample_trees(arguments: DenseArguments, samples: int, generator: torch.Generator) -> Trees:
     """Draw independent labelled trees of each sentence from their posterior distribution, by a chart in float64.
 
@@ -47,7 +47,7 @@ def dense_sample_trees(arguments: DenseArguments, samples: int, generator: torch
     return with_log_probabilities(arguments, sentence, nodes.to_tensors()).view(batch, samples)
 
 
-@without_autocast
+@without_modes
 @torch.no_grad()
 def dense_sample_derivations(
     root: Tensor, rules: Tensor, count: int, max_length: int, generator: torch.Generator

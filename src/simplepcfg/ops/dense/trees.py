@@ -6,16 +6,16 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import Best, inside_cells
 from simplepcfg.ops.descent import Nodes, descend
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.tensor_fields import in_float64
 from simplepcfg.ops.trees import LabelledTree, Trees, TreeTensors, empty_trees, rule_symbols, scored_trees
 from simplepcfg.ops.viterbi.lazy_search import Edge, LazySearch, largest
 
 
-@without_autocast
+@without_modes
 def dense_viterbi(arguments: DenseArguments) -> Trees:
     """Find the most probable labelled tree of each sentence.
 
@@ -89,7 +89,7 @@ def dense_rule_log_probabilities(root: Tensor, rules: Tensor, sentence: Tensor, 
     return total + torch.where(here, scores, 1.0).log().sum(1)
 
 
-@without_autocast
+@without_modes
 @torch.no_grad()
 def dense_k_best(arguments: DenseArguments, k: int) -> list[list[LabelledTree]]:
     """Find up to k most probable labelled trees of each sentence, the most probable first, in float64.

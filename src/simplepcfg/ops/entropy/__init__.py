@@ -15,13 +15,13 @@ from simplepcfg.ops.arguments import (
     needs_gradient,
     some_sentences,
 )
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import leaf, recordable, recording
 from simplepcfg.ops.inside import inside_of
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.tensor_fields import with_tensors
 
 
-@without_autocast
+@without_modes
 def derivation_entropy(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") -> Tensor:
     """Compute the entropy of the labelled derivations of each sentence; a span bonus is part of their weight.
 

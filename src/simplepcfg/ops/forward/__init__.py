@@ -5,12 +5,12 @@ The other questions take the arguments of ``forward`` as one value, which ``chec
 
 from torch import Tensor
 
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import value_and_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.prefixes import GrowingForward, forward_prefixes
 from simplepcfg.ops.forward.scaled import scaled_forward
 from simplepcfg.ops.forward.viterbi import best_states
+from simplepcfg.ops.modes import without_modes
 
 __all__ = [
     "ForwardArguments",
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-@without_autocast
+@without_modes
 def forward(
     log_emissions: Tensor,
     start: Tensor,
@@ -56,7 +56,7 @@ def forward(
     return scaled_forward(check_arguments(log_emissions, start, transitions, lengths, precision))
 
 
-@without_autocast
+@without_modes
 def state_marginals(given: ForwardArguments, *, create_graph: bool = False) -> tuple[Tensor, Tensor]:
     """Compute log p of each sentence, ``[B]``, and the marginal probability of each state at each word, ``[B, n, S]``.
 

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import check_prefix_lengths
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import filtered, filtering, next_states
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.products import matrix_mode
 from simplepcfg.ops.tag_prefixes import GrowingTags, TagPrefixes
 
 
-@without_autocast
+@without_modes
 def forward_prefixes(
     log_emissions: Tensor,
     start: Tensor,

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.filtering import filtered_log_p
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.products import matrix_mode, mm_wide, runs_fused, wide_type
 
 # Derivatives with respect to states of very low probability are clamped to these values, so that nothing overflows.
@@ -157,7 +157,7 @@ class _Forward(torch.autograd.Function):
         return whole.to(alphas.scales.dtype)
 
     @staticmethod
-    @without_autocast
+    @without_modes
     def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         lengths, precision, count = ctx.settings
         tensors, saved = ctx.saved_tensors[: 2 + count], ctx.saved_tensors[2 + count :]

@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import ForwardArguments
+from simplepcfg.ops.modes import without_modes
 
 # The number of log-probabilities of pairs of states that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
 
 
-@without_autocast
+@without_modes
 @torch.no_grad()
 def best_states(given: ForwardArguments) -> tuple[Tensor, Tensor]:
     """Find the most probable sequence of states of each sentence.

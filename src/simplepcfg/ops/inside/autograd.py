@@ -16,12 +16,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from simplepcfg.ops.arguments import InsideArguments, Needs, needs_gradient
-from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.cuda_graphs.calls import graphs_of
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.scaled_backward import Backward
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
+from simplepcfg.ops.modes import launching
 from simplepcfg.ops.shards import Shards
 
 

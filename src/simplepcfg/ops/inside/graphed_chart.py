@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments, Needs
-from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.cuda_graphs.calls import DeviceGraphs
 from simplepcfg.ops.cuda_graphs.capture import Launch
 from simplepcfg.ops.inside.packed_chart import PackedChart, are_stacked, view_stacked
 from simplepcfg.ops.inside.padded_chart import PaddedChart, is_launch_bound, is_worth_padding, make_padded_chart
+from simplepcfg.ops.modes import launching
 from simplepcfg.ops.scales import precision_of
 
 Capture = Callable[[Launch], Launch]

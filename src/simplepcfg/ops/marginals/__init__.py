@@ -8,12 +8,12 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_shapes
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import recordable, value_and_gradients
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside import BACKENDS, inside_of
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
+from simplepcfg.ops.modes import without_modes
 
 __all__ = ["Rows", "RuleCounts", "flat_cells", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
 
@@ -38,7 +38,7 @@ class RuleCounts:
         return (self.left + self.right)[..., nonterminals:].sum(-2)
 
 
-@without_autocast
+@without_modes
 def symbol_marginals(
     rules: SimpleRules, sentences: Sentences, *, spans: Tensor | None = None, backend: str = "auto"
 ) -> tuple[Tensor, Tensor]:
@@ -92,7 +92,7 @@ def flat_cells(spans: Tensor, batch: int, n: int) -> Tensor:
     return (sentence * (n + 1) + start) * (n + 1) + end
 
 
-@without_autocast
+@without_modes
 def tag_marginals(
     rules: SimpleRules, sentences: Sentences, *, backend: str = "auto", create_graph: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -113,7 +113,7 @@ def tag_marginals(
     return log_z, marginals
 
 
-@without_autocast
+@without_modes
 def rule_counts(
     rules: SimpleRules, sentences: Sentences, *, backend: str = "auto", create_graph: bool = False
 ) -> tuple[Tensor, RuleCounts]:

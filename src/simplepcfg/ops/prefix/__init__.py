@@ -9,9 +9,9 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_prefix_lengths
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.logs import log_share
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-@without_autocast
+@without_modes
 def prefix_log_probabilities(
     rules: SimpleRules, sentences: Sentences, *, closure: Closure | None = None, backend: str = "auto"
 ) -> Tensor:
@@ -90,7 +90,7 @@ class PrefixStates:
             return self.next_tags(slice(0, int(positions.max()) + 1), kind)[sentences, positions]
         return self._tags((sentences, positions), kind)
 
-    @without_autocast
+    @without_modes
     def _tags(self, at: Places, kind: torch.dtype) -> Tensor:
         log_prefix = self.log_prefix[at]
         log_scale = self.states.exponents[at] * math.log(2) + self.states.log_words[at]
@@ -98,7 +98,7 @@ class PrefixStates:
         return tags.masked_fill_((log_prefix == -math.inf)[..., None], 0.0)
 
 
-@without_autocast
+@without_modes
 def prefix_states(
     rules: SimpleRules,
     sentences: Sentences,
@@ -144,7 +144,7 @@ def prefix_states(
         return PrefixStates(_within(log_prefix, lengths), _within(states.log_sentences, whole), states)
 
 
-@without_autocast
+@without_modes
 def pruned_prefix_states(
     rules: SimpleRules,
     sentences: Sentences,

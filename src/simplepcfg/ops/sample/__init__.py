@@ -5,8 +5,8 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.descent import Nodes
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.sample.draws import draw_uniforms
 from simplepcfg.ops.sample.lengths import check_kept, check_request, draw_lengths_and_roots, length_table
 from simplepcfg.ops.sample.top_down import draw_from_chart, draw_nodes
@@ -15,7 +15,7 @@ from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, rule_log_proba
 __all__ = ["sample_derivations", "sample_trees"]
 
 
-@without_autocast
+@without_modes
 def sample_trees(rules: SimpleRules, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
     """Draw ``samples`` independent labelled trees of each sentence from their posterior distribution.
 
@@ -45,7 +45,7 @@ def sample_trees(rules: SimpleRules, sentences: Sentences, samples: int, generat
     return scored.view(batch, samples)
 
 
-@without_autocast
+@without_modes
 def sample_derivations(
     rules: SimpleRules, count: int, max_length: int, generator: torch.Generator
 ) -> tuple[TreeTensors, Tensor, Tensor]:

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import InsideArguments, Needs
-from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.autograd import DifferentiableChart, FilledChart
+from simplepcfg.ops.modes import launching
 from simplepcfg.ops.shards import Shards
 
 BACKENDS = ("torch", "triton")

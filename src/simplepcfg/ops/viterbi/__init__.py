@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 
 from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, some_sentences
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.trees import (
     LabelledTree,
     Trees,
@@ -51,7 +51,7 @@ BACKENDS: dict[str, Callable[[InsideArguments], TreeTensors]] = {
 }
 
 
-@without_autocast
+@without_modes
 def viterbi(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") -> Trees:
     """Find the most probable labelled tree of each sentence; ``backend`` is "auto", or a key of ``BACKENDS``.
 

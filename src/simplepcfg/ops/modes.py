@@ -1,4 +1,4 @@
-"""Contexts of operations: without automatic mixed precision, and on the GPU of their tensors."""
+"""Contexts of operations: without modes that the caller has set, and on the GPU of their tensors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -12,21 +12,25 @@ Result = TypeVar("Result")
 _NOTHING = nullcontext()
 
 
-def without_autocast(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Make a function compute in the precision of its arguments, also within ``torch.autocast``.
+def without_modes(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make a function independent of ``torch.autocast`` and of ``torch.set_default_device``.
 
     Sums of products of probabilities need the range and the precision of their dtype. Where a lower precision is
-    possible, the argument ``precision`` of an operation chooses it.
+    possible, the argument ``precision`` of an operation chooses it. Tensors without a device of their own are on the
+    CPU.
     """
 
     @wraps(function)
     def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         enabled = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
-        if not enabled:
+        elsewhere = torch.get_default_device().type != "cpu"
+        if not enabled and not elsewhere:
             return function(*args, **kwargs)
         with ExitStack() as stack:
             for device in enabled:
                 stack.enter_context(torch.autocast(device, enabled=False))
+            if elsewhere:
+                stack.enter_context(torch.device("cpu"))
             return function(*args, **kwargs)
 
     return called

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from prefix_cases import next_word
 from random_grammars import random_case, rules_and_sentences
-from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense import check_dense_arguments, dense_inside
 from simplepcfg.ops.dense.marginals import dense_span_marginals
 from simplepcfg.ops.entropy import derivation_entropy
 from simplepcfg.ops.forward import check_arguments, forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.prefix import prefix_log_probabilities, prefix_states
 from simplepcfg.ops.sample import sample_trees
 from simplepcfg.ops.viterbi import viterbi
@@ -88,7 +88,7 @@ def test_gradients_of_a_backward_pass_within_autocast(name: str) -> None:
 
 
 def test_autocast_is_back_after_a_call() -> None:
-    @without_autocast
+    @without_modes
     def product(left: Tensor, right: Tensor) -> Tensor:
         return left @ right
 
