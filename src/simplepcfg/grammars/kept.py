@@ -15,7 +15,8 @@ Value = TypeVar("Value")
 class Kept(Generic[Value]):
     """A value that is computed from tensors on first use, and again after one of them was changed in place.
 
-    A copy or a pickle of it is empty, because torch's counts of changes do not outlive the tensors.
+    On a GPU, changes by way of ``tensor.data`` are not noticed, since torch does not count them. A copy or a pickle of
+    it is empty, because these counts do not outlive the tensors.
     """
 
     __slots__ = ("_kept",)

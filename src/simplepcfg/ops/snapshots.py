@@ -10,8 +10,9 @@ class Snapshot:
     """What shows that tensors were changed in place, or that others took their place.
 
     Torch counts changes in place, but not those through ``.data``, through NumPy, or of tensors that were made in
-    inference mode. A sample of the numbers is therefore compared, too: all of a small tensor, 32 rows and columns or a
-    few more of a large one, and all sums of its columns where nothing is counted.
+    inference mode. On a CPU a sample of the numbers is therefore compared, too: all of a small tensor, 32 rows and
+    columns or a few more of a large one, and all sums of its columns where nothing is counted. A GPU would have to be
+    waited for, which a captured CUDA graph does not allow.
     """
 
     __slots__ = ("_facts", "_samples")
@@ -33,6 +34,8 @@ def _facts(tensors: tuple[Tensor, ...]) -> list[tuple[object, ...]]:
 
 def _sample(tensor: Tensor) -> Tensor:
     """Return some of the numbers, evenly spaced, as a tensor of its own."""
+    if tensor.device.type != "cpu":
+        return torch.empty(0)
     whole = tensor.detach()
     part = whole[tuple(slice(None, None, max(1, size // MOST_EACH_WAY)) for size in whole.shape)]
     if not tensor.is_inference() or part.numel() == whole.numel():
