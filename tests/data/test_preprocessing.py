@@ -29,12 +29,15 @@ def test_keep_everything() -> None:
         ("the N mid-Ns %", "the dog N % mid-Ns"),  # as the lower-case Wall Street Journal
         ("The the N", "The Dog N mid-Ns"),
         ("the N ,", "the dog N % , mid-ns"),
+        (" ".join(["the", "N", *"abcdefghijklmnopqrst", ","]), "the dog N mid-ns"),  # a rare comma
     ],
 )
 def test_new_text_gets_the_form_of_a_prepared_one(vocabulary: str, tokens: str) -> None:
     completed = KEEP.completed(["<pad>", "<unk>", *vocabulary.split()])
     assert completed.apply(["The", "Dog", "25", "%", ",", "mid-Ns"]).tokens == tokens.split()
-    assert completed.apply(vocabulary.split()).tokens == vocabulary.split()
+    assert completed.apply(vocabulary.split()).tokens == [
+        word for word in vocabulary.split() if word != "," or completed.punctuation == "keep"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,10 +48,11 @@ def test_new_text_of_other_runs_is_treated_as_their_own(preprocessing: Preproces
 
 
 def test_marks_that_a_vocabulary_has_stay_in_trees_too() -> None:
-    completed = KEEP.completed(["cost", "N", "%"])
-    assert completed.apply(["Cost", "5", "%", ".", "/"], ["VB", "CD", "PUNCT", ".", "SYM"]).tokens == [
-        "cost", "N", "%", "/",
-    ]  # fmt: skip
+    completed = KEEP.completed(["cost", "N", "%", "-"])
+    (tree,) = with_word_tags([parse_tree("(S (V Cost) (M 5) (Y %) (M -) (. .))")])
+    assert completed.prepare_tree(tree).words == ("cost", "N", "%", "-")
+    # Penn's tags decide alone.
+    assert completed.apply(["Cost", "-", "%"], ["VB", "HYPH", "NN"]).tokens == ["cost", "%"]
 
 
 def test_text_without_tags() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,11 +23,13 @@ PENN_WORD_TAGS = frozenset([
     "VBZ", "WDT", "WP", "WP$", "WRB",
 ])
 # fmt: on
+MARK_TAG = "."
 ESCAPED_BRACKETS = frozenset(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"])
 SEPARATORS = frozenset(',;:.!?()[]{}"«»‹›“”„…–—¿¡、，。；：！？（）「」『』《》')
 # The same language as the field's [0-9]{1,}([,.]?[0-9]*)*, without its nested repetition.
 _NUMBER = re.compile(r"[0-9][0-9,.]*")
 _SPACE = re.compile(r"\s+")
+MOST_FREQUENT = 20  # words of a text with punctuation, among which its comma or full stop surely is
 MOST_CACHED = 1 << 20  # words, about as many as a text of some hundred million words has
 
 
@@ -71,24 +73,25 @@ class Preprocessing(BaseModel):
     language: Language = ENGLISH
     _kept_words: frozenset[str] = PrivateAttr(default=frozenset())
 
-    def completed(self, vocabulary: Collection[str]) -> Preprocessing:
+    def completed(self, vocabulary: Sequence[str]) -> Preprocessing:
         """Return the preprocessing of new text for a run that learned from prepared text, or this one for other runs.
 
-        A vocabulary that has an `N` and no number comes from prepared text. Numbers of a new text then become `N`, it
-        is lower-cased if all words of the vocabulary are, and loses its punctuation if they include no separator.
-        Words of the vocabulary, such as `mid-Ns` and `%`, stay, so that text prepared in the same way is not changed.
+        A vocabulary, the most frequent words first, that has an `N` and no number comes from prepared text. Numbers of
+        a new text then become `N`, it is lower-cased if all words of the vocabulary are, and loses its punctuation if
+        no separator is among the most frequent words. Words of the vocabulary, such as `mid-Ns` and `%`, stay, so that
+        text prepared in the same way is not changed, except for separators that tags had taken for words.
         """
         words = frozenset(vocabulary) - SPECIAL_WORDS
         if NUMBER not in words or any(map(_NUMBER.fullmatch, words)):
             return self
         without_numbers = (word.replace(NUMBER, "") for word in words)
         lowercase = self.lowercase or all(word == word.lower() for word in without_numbers)
-        drops = self.punctuation == "drop" or not any(map(is_separator, words))
+        drops = self.punctuation == "drop" or not any(map(is_separator, vocabulary[:MOST_FREQUENT]))
         shown = {"lowercase": lowercase, "numbers": "N", "punctuation": "drop" if drops else "keep"}
         completed = self.model_copy(update=shown)
         if completed == self:
             return self
-        completed._kept_words = words
+        completed._kept_words = frozenset(word for word in words if not (drops and is_separator(word)))
         return completed
 
     def split(self, text: str) -> list[str]:
@@ -118,8 +121,13 @@ class Preprocessing(BaseModel):
         kept = self._kept_words
         if tags is None:
             return [index for index, word in enumerate(words) if word in kept or not is_punctuation(word)]
+        # Penn's tag "." is of separators, which are no kept words; other trees have it from `with_word_tags` on all marks.
         pairs = zip(words, tags, strict=True)
-        return [index for index, (word, tag) in enumerate(pairs) if word in kept or tag in PENN_WORD_TAGS]
+        return [
+            index
+            for index, (word, tag) in enumerate(pairs)
+            if tag in PENN_WORD_TAGS or (tag == MARK_TAG and word in kept)
+        ]
 
     def _normalise(self, word: str) -> str:
         if word in self._kept_words or word in SPECIAL_WORDS or (word == NUMBER and self.numbers == "N"):
@@ -213,6 +221,6 @@ def with_word_tags(trees: Sequence[SpanTree], punctuation: str | None = None) ->
     else:
         marks = [[is_punctuation(word) for word in tree.words] for tree in trees]
     return [
-        SpanTree(tree.words, tuple("." if mark else "NN" for mark in of_tree), tree.spans)
+        SpanTree(tree.words, tuple(MARK_TAG if mark else "NN" for mark in of_tree), tree.spans)
         for tree, of_tree in zip(trees, marks, strict=True)
     ]
