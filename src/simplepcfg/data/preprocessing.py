@@ -121,7 +121,8 @@ class Preprocessing(BaseModel):
         kept = self._kept_words
         if tags is None:
             return [index for index, word in enumerate(words) if word in kept or not is_punctuation(word)]
-        # Penn's tag "." is of separators, which are no kept words; other trees have it from `with_word_tags` on all marks.
+        # In Penn's trees the tag "." is that of separators, which are no kept words. In other trees `with_word_tags`
+        # gives it to every mark.
         pairs = zip(words, tags, strict=True)
         return [
             index
