@@ -129,6 +129,14 @@ def test_a_sentence_in_place_of_a_file(call: Call) -> None:
     assert "no such file; check the path or, if it is a sentence, pipe it: echo " in result.err
 
 
+def test_a_run_in_place_of_a_file(call: Call, tiny_run: Path) -> None:
+    result = call("score", tiny_run, tiny_run)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.endswith(
+        f"{tiny_run}: is a run, not text; take it together with others by `parse --with {tiny_run}`\n"
+    )
+
+
 def test_columns() -> None:
     tree = SpanTree.from_spans(("a", "dog", "sleeps"), [(1, 3)])
     assert render(tree, "columns", False, {}, None) == "1\ta\tT\t(X*\n2\tdog\tT\t(X*\n3\tsleeps\tT\t*))\n"

@@ -55,7 +55,7 @@ def test_a_table_as_csv_of_several_sentences(call: Call, tiny_run: Path, tmp_pat
     assert result.lines[3].startswith("1\tThe cat; the dog.\tthe cat the dog\t")
     assert "seem to be several, as in `garden. The`" in result.err
     assert call("score", tiny_run, path, "--regions", "--quiet").err == ""
-    assert "--regions reads it as one" in call("score", tiny_run, path).err
+    assert "`simplepcfg score --regions` reads it as one" in call("score", tiny_run, path).err
 
 
 def test_conditions_that_are_the_same_to_the_model(call: Call, tiny_run: Path, tmp_path: Path) -> None:

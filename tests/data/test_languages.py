@@ -18,6 +18,7 @@ WORDS = [
     ("de", "„Nein“ – 's ist 'ne E-Mail zum Haus für 1.000,50 Euro.", "„ Nein “ – 's ist 'ne E-Mail zum Haus für 1.000,50 Euro ."),
     ("es", "-¿Qué? -dijo el Sr. Pérez-. ¡Ven! —Sí—; del mar.", "- ¿ Qué ? - dijo el Sr. Pérez - . ¡ Ven ! — Sí — ; del mar ."),
     ("es", "O'Neill tiene -3.000 libros físico-químicos...", "O'Neill tiene -3.000 libros físico-químicos ..."),
+    ("de", "Siehe 'https://a.de/b_c?d=1&e', oder: Me@web.de.", "Siehe ' https://a.de/b_c?d=1&e ' , oder : Me@web.de ."),
     ("it", "L'uomo e l’altra, oggi.", "L' uomo e l’ altra , oggi ."),
 ]  # fmt: skip
 
@@ -42,6 +43,7 @@ SENTENCES = [
     ("fr", "Il dit. « Viens ! » Elle part.", ["Il dit.", "«Viens ! »", "Elle part."]),
     ("fr", "Il rit… Elle aussi... et lui.", ["Il rit…", "Elle aussi... et lui."]),
     ("de", "»Am 3. Mai kam Dr. Müller.« »Wer?« fragte er.", ["»Am 3. Mai kam Dr. Müller.«", "»Wer?« fragte er."]),
+    ("de", "Siehe Abb. 3 hier. Nun Nr. 5.", ["Siehe Abb. 3 hier.", "Nun Nr. 5."]),
     ("es", "¡Bah! -añadió el Sr. D. Juan-. ¿No? Sí... Luego.", ["¡Bah! -añadió el Sr. D. Juan-.", "¿No?", "Sí...", "Luego."]),
 ]  # fmt: skip
 

@@ -13,7 +13,11 @@ from simplepcfg.data.penn_words import plain_apostrophes, tokenize
 from tiny_runs import tiny_sentences
 
 # Where tokenize() differs by intention: its documentation says how.
-DIFFERENT = re.compile(r"[,:][,:]|'[dms]'(?![\w'])|(?:not|me|na|ta|'n|'ye)'t(?:is|was)|[¢£¤¥€₤₩₫₹₽]", re.IGNORECASE)
+DIFFERENT = re.compile(
+    r"[,:][,:]|'[dms]'(?![\w'])|(?:not|me|na|ta|'n|'ye)'t(?:is|was)|[¢£¤¥€₤₩₫₹₽]|://|@\w"
+    r"|[^\W_]\.[^\W\d_]\.(?:[])}>»”\"'\s]*(?:\Z|[—―…]|--|–))",
+    re.IGNORECASE,
+)
 DASHES = re.compile(r"(—+|―+|–(?=\s)|(?<=\s)–|…|--+)")
 CLITICS = ["n't", "'s", "'ll", "'re", "'ve", "'d", "'m", "'em", "'n", "'90s", "'tis", "'twas"]
 CONTRACTIONS = ["cannot", "gonna", "gotta", "gimme", "lemme", "wanna", "d'ye", "more'n"]
@@ -60,7 +64,7 @@ HARD = [
         "Go.;",
         "Go.?",
     ),
-    *("U.S.", "U.S. U.S.", "U.S.)", "e.g., x", "p.m.;", "Ph.D.'s", "a.b.c", ".5", ".", "..", "...", ".'", '."', ".)."),
+    *("U.S. a", "U.S., x", "e.g., x", "p.m.;", "Ph.D.'s", "a.b.c", ".5", ".", "..", "...", ".'", '."', ".)."),
     *(
         "10:30",
         "1,000.50",
@@ -79,7 +83,7 @@ HARD = [
         "#5",
     ),
     "well-known a - b a--b a---b ---- -----x —a— ―― 1990–1995 a – b a –b a– b -a- --a-- ‐a‑b a−b a‒b",
-    "http://www.example.com/a?b=1&c=2,3. me@example.com #tag R&B a/b a_b a=b+c ~x^y|z\\w <b>x</b>",
+    "example.com/a?b=1&c=2,3. @ #tag R&B a/b a_b a=b+c ~x^y|z\\w <b>x</b>",
     "Why?! What?? No!!! (a) [b] {c} <d> *e* **f** ;;; @@ && %% ##",
     "''' '''' ''''' a'''s ```a ```` `a' \"\" \"'I'\" '\"I\"' ( ' ) '.' ' . '",
     "naïve nai\u0308ve' 'e\u0301te\u0301' e\u0301's Ünïcode 漢字。'漢字' «да» שלום 한국어 \u200b'x 🙂's",
@@ -116,6 +120,12 @@ def nltk_words(sentence: str) -> Iterator[str]:
         ("naïve Ünïcode 漢字", "naïve Ünïcode 漢字"),
         ("I cannot, Dʼye want more’n that?", "I can not , D ʼye want more ’n that ?"),
         ("a,,b ('St. Paul's') '½ 'x\t'", "a , , b ( ' St. Paul 's ' ) ' ½ ' x '"),
+        ("In the U.S. he has a Ph.D. (in the U.S.)", "In the U.S. he has a Ph.D. ( in the U.S. )"),
+        ("It was 5 p.m.” He went. In A.", "It was 5 p.m. ” He went. In A ."),
+        (
+            "(https://a.org/b?c=d,e.) Can't 'www.a.org/cannot', me@a-b.org.",
+            "( https://a.org/b?c=d,e . ) Ca n't ' www.a.org/cannot ' , me@a-b.org .",
+        ),
         ("", ""),
     ],
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note
-from simplepcfg.cli.sentence_stream import Part, Prepare, read_inputs, refuse_missing_files, tell_files, title
+from simplepcfg.cli.sentence_stream import Part, Prepare, check_files, read_inputs, tell_files, title
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import TEMPORARY_SUFFIX, Record, crc32_of_file, write_json
 from simplepcfg.progress import stage
@@ -28,7 +28,7 @@ NOT_RECORDED = ("run", "others", "files", "out", "shard", "jobs", "part_size", "
 
 def answer(request: SentencesRequest, prepare: Prepare, grammars: list[str], suffix: str, doing: str) -> object:
     """Answer all sentences: without --out on standard output, returning what `prepare` does; with it in a folder."""
-    refuse_missing_files(request.files)
+    check_files(request.files)
     if not is_corpus(request):
         return prepare(request)(None)
     answer_corpus(request, prepare, grammars, suffix, doing)

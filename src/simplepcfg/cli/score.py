@@ -95,9 +95,6 @@ def command(request: ScoreRequest) -> None:
         raise InputError("--regions reads one table, as a whole; leave out other files, --offsets and --max-words")
     if request.offsets and not request.surprisal:
         raise InputError("--offsets adds columns to the table of words; give --surprisal with it")
-    for file in [] if request.regions else request.files or []:
-        if file.lower().endswith(".csv"):
-            raise InputError(f"{file}: is a table; --regions reads it as one, or save its sentences as text")
     if request.entropy and not request.surprisal:
         raise InputError("--entropy adds columns to the table of words; give --surprisal with it")
     if request.pruned and request.regions:

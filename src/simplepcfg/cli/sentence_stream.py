@@ -222,11 +222,13 @@ def _first_few(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + " …" * (len(names) > SHOWN)
 
 
-def refuse_missing_files(paths: Iterable[str] | None) -> None:
-    """Raise InputError if a file does not exist: at once, not after a grammar has been loaded."""
+def check_files(paths: Iterable[str] | None) -> None:
+    """Raise InputError if a file does not exist or is a run: at once, not after a grammar has been loaded."""
     for path in paths or ():
         if path != STDIN and not os.path.exists(path) and not glob.has_magic(path):
             advice = "check the path"
             if any(map(str.isspace, path)):
                 advice += f" or, if it is a sentence, pipe it: echo {shlex.quote(path)} | simplepcfg COMMAND RUN"
             raise InputError(f"{path}: no such file; {advice}")
+        if all(Path(path, name).is_file() for name in ("config.toml", "vocabulary.txt")):
+            raise InputError(f"{path}: is a run, not text; take it together with others by `parse --with {path}`")

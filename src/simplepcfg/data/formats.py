@@ -91,8 +91,9 @@ def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
 
 def refuse_table(name: str) -> None:
     """Raise InputError if a file's name says that it is a table, whose lines are no sentences."""
-    if name.lower().removesuffix(".gz").endswith(".csv"):
-        raise InputError(f"{name}: is a table by its name, not plain text; save its sentences as text, one a line")
+    if name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
+        advice = "save its sentences as text, one a line (`simplepcfg score --regions` reads it as one)"
+        raise InputError(f"{name}: is a table by its name, not plain text; {advice}")
 
 
 def refuse(other: Format | None, name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Literal, get_args
 
-from simplepcfg.data.penn_words import as_written, plain_apostrophes, tokenize
+from simplepcfg.data.penn_words import ADDRESS, as_written, plain_apostrophes, tokenize
 
 Language = Literal[
     "ca", "cs", "de", "el", "en", "es", "et", "fi", "fr", "ga", "hu", "is", "it", "lt", "lv", "nl", "pl", "pt", "ro",
@@ -64,7 +64,7 @@ def split_words(sentence: str, language: str) -> list[str]:
         text = _CLOSING_HYPHEN.sub(" - ", _OPENING_HYPHEN.sub(" - ", text))
     if "'" in text:
         text = _with_apostrophes_in_words(text, language)
-    words = _moses(language)(text, escape=False)
+    words = _moses_words(text, language)
     if language == "fr":
         words = [part for word in words for part in _verb_and_pronouns(word)]
     if "".join(words) != "".join(text.split()):  # the text has one of the marks by which Moses protects words
@@ -114,6 +114,13 @@ def _verb_and_pronouns(word: str) -> Iterator[str]:
     else:
         yield match[1]
         yield from _FRENCH_PRONOUN.findall(match[2])
+
+
+def _moses_words(text: str, language: str) -> list[str]:
+    try:
+        return _moses(language)(text, escape=False, protected_patterns=[ADDRESS])
+    except ValueError:  # more addresses than Moses can tell apart
+        return _moses(language)(text, escape=False)
 
 
 @cache

@@ -14,6 +14,15 @@ _CLOSING = r"""(?:[])}>»”\s]|(?<!\ )"|'(?!(?<=\ ')'))*"""
 _END = r"(?:\Z|[—―…]|--|–\s|(?<=\s)–)"
 _LAST_PERIOD = rf"\.(?={_CLOSING}{_END})"
 
+# Addresses of pages and of e-mail, without the punctuation after them: one word each, in every language.
+_NOT_IN_ADDRESS = r"\s<>\"“”«»'"
+ADDRESS = (
+    rf"(?:https?://|(?<!\w)www\.)[^{_NOT_IN_ADDRESS}]*[^{_NOT_IN_ADDRESS}.,:;!?’()\[\]{{}}…]"
+    r"|(?<![\w.+-])[\w+][\w.+-]*@[\w-]+(?:\.[\w-]+)+"
+)
+
+_ADDRESS = re.compile(ADDRESS)
+_MAY_HAVE_ADDRESSES = re.compile("@|://|www", re.IGNORECASE)
 _CHUNK = re.compile(
     rf"""
       [^\W_]+(?=\ )                  # the most frequent case first: letters and digits before a space
@@ -21,13 +30,15 @@ _CHUNK = re.compile(
         | '(?!')                     # it’s; clitics and quotation marks are found by _APOSTROPHE_CUT
         | (?<!--)-(?!-)              # well-known
         | [,:](?=\d)                 # 1,000 and 10:30
-        | (?!\.\.|{_LAST_PERIOD})\.  # U.S. and 3.14
+        | (?!\.\.)(?:(?<=[^\W_]\.[^\W\d_])|(?!{_LAST_PERIOD}))\.  # U.S. and 3.14
       )+
     | ``|''|--|\.\.+
     | \S                             # any other punctuation, one character each
     """,
     re.VERBOSE,
 )
+
+_CHUNK_OR_ADDRESS = re.compile(f"{ADDRESS}|{_CHUNK.pattern}", re.VERBOSE)
 
 _LETTER = r"\w\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"  # with combining marks
 _OPENED = rf"(?=[{_LETTER}])(?!(?i:re|ve|ll|[dmnst])(?![{_LETTER}]))"  # a word after a quotation mark, no clitic
@@ -63,16 +74,19 @@ def tokenize(sentence: str) -> list[str]:
     - ½, ² and the like are digits (in NLTK `'½` is one word), and combining marks of scripts other than Latin, Greek
       and Cyrillic are punctuation where an apostrophe follows;
     - signs of all currencies are words, as `$` is (in NLTK `€5` is one word);
+    - addresses such as `https://a.org/?b` and `me@a.org` are one word (in NLTK `https`, `:` and `//a.org/` and so on);
+    - at the end of a sentence `U.S.` and `Ph.D.` are as in its middle (in NLTK `U.S` and `.`);
     - all white space is the same (in NLTK a period before a tab and a quotation mark is not the last of a sentence).
 
         tokenize("“I can’t,” he said.")  # ["“", "I", "ca", "n’t", ",", "”", "he", "said", "."]
     """
     plain = sentence if sentence.isascii() else plain_apostrophes(sentence)
-    words = _CHUNK.findall(plain)
+    addresses = _ADDRESS.findall(plain) if _MAY_HAVE_ADDRESSES.search(plain) else ()
+    words = (_CHUNK_OR_ADDRESS if addresses else _CHUNK).findall(plain)
     if "'" in plain:
         words = [word for chunk in words for word in (_APOSTROPHE_CUT.split(chunk) if "'" in chunk else (chunk,))]
     if _MAY_BE_JOINED.search(plain):
-        words = [word for chunk in words for word in _two_words(chunk)]
+        words = [word for chunk in words for word in ((chunk,) if chunk in addresses else _two_words(chunk))]
     return words if plain == sentence else list(as_written(words, sentence))
 
 

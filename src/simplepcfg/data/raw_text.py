@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from simplepcfg.data import languages
 from simplepcfg.data.languages import ENGLISH, splitter
+from simplepcfg.errors import InputError
 
 Example = TypeVar("Example")
 
@@ -29,6 +30,10 @@ _ABBREVIATIONS = """
     d.c n.y l.a ph.d m.d b.a m.a d.phil
 """
 ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+# A period after one of these ends no sentence before a number: `No. 5`, `Abb. 3`.
+_BEFORE_NUMBERS = frozenset(
+    ["no.", "nr.", "fig.", "figs.", "art.", "arts.", "sect.", "ex.", "exs.", "abb.", "tab.", "núm."]
+)
 
 _OPENING = "“‘\"'([{«"
 _CLOSING = "”’\"')]}»"
@@ -46,6 +51,8 @@ def split_raw(text: str, language: str = ENGLISH) -> list[list[str]]:
 
         split_raw("Mr. Fox didn't run. Why?")  # [["Mr.", "Fox", "did", "n't", "run", "."], ["Why", "?"]]
     """
+    if not isinstance(text, str):
+        raise InputError(f"{shortened(repr(text))} is not a string; give raw text as one string")
     return list(words_of_lines(text.split("\n"), language))
 
 
@@ -64,7 +71,7 @@ def sentences_of_lines(lines: Iterable[str], language: str = ENGLISH) -> Iterato
     held: list[str] = []
     for line in lines:
         words = line.split()
-        if held and (not words or (_ends_as_raw(held[-1], language) and not _goes_on(words[0]))):
+        if held and (not words or (_ends_as_raw(held[-1], language) and not _continues(held[-1], words[0]))):
             yield from sentences_of_paragraph(" ".join(held), language)
             held.clear()
         held += words
@@ -84,7 +91,7 @@ def sentences_of_paragraph(paragraph: str, language: str = ENGLISH) -> list[str]
     for part in parts:
         last_word = sentences[-1].rpartition(" ")[2] if sentences else ""
         # Punkt may end a sentence after an abbreviation, too: `“Mr. Fox?”`, `yes—Mr. Fox`.
-        if sentences and (_goes_on(part) or _is_abbreviation(last_word, language)):
+        if sentences and (_continues(last_word, part) or _is_abbreviation(last_word, language)):
             sentences[-1] += " " + part
         else:
             sentences.append(part)
@@ -179,6 +186,11 @@ def _goes_on(part: str) -> bool:
     """Tell whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
     first = part[0]
     return first.islower() or (first in "—–-,;" and len(part) > 1)
+
+
+def _continues(word: str, part: str) -> bool:
+    """Tell whether a part is the rest of the sentence that ends in a word; a number belongs to a word such as `No.`."""
+    return _goes_on(part) or (part[0].isdigit() and word.lstrip(_OPENING).lower() in _BEFORE_NUMBERS)
 
 
 def _is_abbreviation(word: str, language: str) -> bool:

@@ -94,10 +94,12 @@ def words_and_tags(
 
 
 def checked_words(sentence: Iterable[object], number: int) -> list[str]:
-    """Return the words of the sentence with this number as a list; InputError for one that is no string."""
+    """Return the words of the sentence with this number as a list; InputError for one that is no word."""
     words = []
     for word in sentence:
         if not isinstance(word, str):
             raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
+        if not word:
+            raise InputError(f"sentence {number}: one of its words is empty; leave it out")
         words.append(word)
     return words

@@ -75,14 +75,18 @@ def most_probable_trees(
 
 def k_best_trees(run: TrainedModel, prepared: list[Prepared], bonus: Bonus, k: int) -> list[list[ScoredTree]]:
     """Return the k most probable trees of each sentence; see ``Run.k_best``."""
-    if not 1 <= k <= MAX_TREES:
-        raise InputError(f"k = {k}; ask for 1 to {MAX_TREES:,} trees a sentence")
+    _check_trees("k", k)
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:
         return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
 
     answers = in_batches(run, [item.tokens for item in prepared], compute, lambda: [NO_TREE])
     return _over_words(run, prepared, [trees or [NO_TREE] for trees in answers])
+
+
+def _check_trees(name: str, count: int) -> None:
+    if not isinstance(count, int) or not 1 <= count <= MAX_TREES:
+        raise InputError(f"{name} = {count!r}; ask for 1 to {MAX_TREES:,} trees a sentence")
 
 
 def _over_words(
@@ -100,8 +104,7 @@ def sampled_trees(
     run: TrainedModel, prepared: list[Prepared], bonus: Bonus, samples: int, seed: int
 ) -> list[list[ScoredTree]]:
     """Return random trees of each sentence; see ``Run.sample_trees``."""
-    if not 1 <= samples <= MAX_TREES:
-        raise InputError(f"samples = {samples}; ask for 1 to {MAX_TREES:,} trees a sentence")
+    _check_trees("samples", samples)
     generator = seeded(run.device, seed)
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:

@@ -352,6 +352,8 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         run = load("runs/demo")
         run.score(["the old man sees a dog ."])
     """
+    if not isinstance(directory, str | PathLike):
+        raise InputError(f"{directory!r} is no run; give the folder of a run or the name of an installed grammar")
     leave_threads_behind()
     with stage(f"loading {directory}"):
         loaded = load_run(Path(directory), device)
