@@ -168,5 +168,5 @@ def test_other_tags_are_told_from_penns(text: str, penn: bool) -> None:
 
 
 def test_escaped_brackets_are_punctuation_in_either_case() -> None:
-    prepared = Preprocessing().apply(["-lrb-", "the", "-LRB-", "dog", "-rsb-", "-lr-"])
+    prepared = Preprocessing().apply(["-lrb-", "the", "-LRB-", "dog", "-Fpt-", "-rsb-", "-lr-"])
     assert prepared.tokens == ["the", "dog", "-lr-"]

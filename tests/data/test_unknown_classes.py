@@ -58,6 +58,8 @@ def test_training_learns_them(tmp_path: Path) -> None:
         ("mid-Ns", "<unk:hyphen:-d-ns>", "<unk:hyphen>"),
         ("N-jährig", "<unk:cap:digit:hyphen:-hrig>", "<unk:cap:digit:hyphen>"),
         ("ab", "<unk:plain>", "<unk:plain>"),
+        ("好朋友", "<unk:-朋友>", "<unk:plain>"),
+        ("人", "<unk:plain>", "<unk:plain>"),
         ("", "<unk:plain>", "<unk:plain>"),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simplepcfg.data.preprocessing import MOST_CACHED, Preprocessing, TokenCache
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.tokens import read_tokens
-from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
+from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import DataConfig
 from simplepcfg.runs.corpus import HELD_OUT_SHARE, prepare_corpus
@@ -123,14 +123,26 @@ def test_unknown_words_that_training_never_meets_are_remarked_on() -> None:
     train, valid = [["a", "dog", "sleeps"], ["a", "cat", "sleeps"]], [["a", "fox", "sleeps"], ["a", "dog"]]
 
     def remarks(valid: list[list[str]], **options: int) -> list[str]:
-        notes = prepare_corpus(DataConfig(**options), 0, train, valid).notes
-        return [note for note in notes if "<unk>" in note]
+        return [note for note in prepare_corpus(DataConfig(**options), 0, train, valid).notes if UNK in note]
 
     (remark,) = remarks(valid, min_count=1)
     assert remark.startswith("1 of 5 validation words are <unk>")
     assert "set data.min_count higher" in remark
-    assert remarks(valid, min_count=2) == []
     assert remarks([["a", "dog"]], min_count=1) == []
+
+
+def test_many_unknown_words_are_remarked_on() -> None:
+    train = [["a", f"dog{letter}ing", "sleeps"] for letter in "abcdefghij"]
+
+    def remarks(valid: list[list[str]], **options: object) -> list[str]:
+        return [
+            note for note in prepare_corpus(DataConfig(min_count=2, **options), 0, train, valid).notes if UNK in note
+        ]
+
+    (remark,) = remarks([["a", "running", "sleeps"]])
+    assert remark.startswith("1 of 3 validation words are <unk>; trees are better if data.min_count=3 and data.unknown")
+    assert remarks([["a", "running", "sleeps"]], unknown_classes="endings") == []
+    assert remarks([["a", "running", *["sleeps"] * 9]]) == []
 
 
 def unknown_share(text: list[list[str]], **options: object) -> tuple[float, list[str]]:

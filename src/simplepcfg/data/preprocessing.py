@@ -24,7 +24,8 @@ PENN_WORD_TAGS = frozenset([
 ])
 # fmt: on
 MARK_TAG = "."
-ESCAPED_BRACKETS = frozenset(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"])
+# Those of Penn's treebanks, and the round ones of Spanish and Catalan treebanks.
+ESCAPED_BRACKETS = frozenset(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-", "-FPA-", "-FPT-"])
 SEPARATORS = frozenset(',;:.!?()[]{}"«»‹›“”„…–—¿¡、，。；：！？（）「」『』《》')
 # The same language as the field's [0-9]{1,}([,.]?[0-9]*)*, without its nested repetition.
 _NUMBER = re.compile(r"[0-9][0-9,.]*")

@@ -14,6 +14,9 @@ _BEFORE, _AFTER = "<unk:", ">"
 LEAST_TYPES = 2  # different words that share a class, or it is not kept: one word alone is `<unk>`
 LONGEST_ENDING, LEAST_STEM = 4, 2  # letters
 LEAST_SHARE = 0.003  # of the different unknown words of a text, which must share an ending, or it is not kept
+# In Chinese, Japanese and Korean a character is a syllable: one is stem enough, and words end in many more of them.
+LEAST_SYLLABLE_SHARE = 0.001
+_SYLLABLE = re.compile("[\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]")
 _NUMERIC = re.compile(r"\d|N(?![^\W\d_])")  # a digit, or the N that stands for a number
 
 
@@ -44,7 +47,8 @@ def appearance(word: str) -> tuple[str, str]:
     if not word.isalpha() or "N" in word:
         marks += "digit:" if _NUMERIC.search(word) else ""
         marks += "hyphen:" if "-" in word[1:-1] else ""
-    return marks, word[LEAST_STEM:][-LONGEST_ENDING:].lower()
+    stem = 1 if _SYLLABLE.match(word[-1:]) else LEAST_STEM
+    return marks, word[stem:][-LONGEST_ENDING:].lower()
 
 
 def classes_of(marks: str, ending: str) -> Iterator[str]:
@@ -58,7 +62,11 @@ def learned_classes(words: Collection[str]) -> list[str]:
     """Return the classes of unknown words, in alphabetical order: those with an ending that many of the words have, and
     those without an ending that two or more of the other words have."""
     shared = Counter(name for word in words for name in possible_classes(word) if ":-" in name)
-    least = max(LEAST_TYPES, LEAST_SHARE * len(words))
-    endings = {name for name, count in shared.items() if count >= least}
+
+    def is_kept(name: str, count: int) -> bool:
+        share = LEAST_SYLLABLE_SHARE if _SYLLABLE.match(name[-2]) else LEAST_SHARE
+        return count >= max(LEAST_TYPES, share * len(words))
+
+    endings = {name for name, count in shared.items() if is_kept(name, count)}
     rest = Counter(list(possible_classes(word))[-1] for word in words if endings.isdisjoint(possible_classes(word)))
     return sorted(endings | {name for name, count in rest.items() if count >= LEAST_TYPES})

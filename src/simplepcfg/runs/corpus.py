@@ -17,6 +17,8 @@ from simplepcfg.files import Record
 from simplepcfg.runs.config.schema import DataConfig
 
 HELD_OUT_SHARE = 0.05
+# In a text of fewer sentences, if this share of the words is unknown, trees are better with classes of unknown words.
+SHORT_TEXT, MANY_UNKNOWN = 20_000, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def prepare_corpus(
     if keep_tokens:
         train_tokens = DecodedText(EncodedText(usable.tokens.copy(), usable.starts, usable.lengths), words)
     encoder.finish(vocabulary.encode(words))
-    remark = _unlearned_unknown_words(usable, held_out, len(vocabulary))
+    remark = _unknown_words_remark(usable, held_out, vocabulary)
     if remark is not None:
         notes.append(remark)
     return Corpus(usable, held_out, vocabulary, notes, train_tokens, breaks, spelling)
@@ -138,17 +140,21 @@ def _name(source: TextSource, kind: str) -> str:
     return fspath(source) if isinstance(source, str | PathLike) else f"the {kind} text"
 
 
-def _unlearned_unknown_words(training: EncodedText, held_out: EncodedText, size: int) -> str | None:
-    """Return a remark if `<unk>` occurs in the validation text and never in the training text, or None.
-
-    `size` is that of the vocabulary.
-    """
-    counts = held_out.counts(size)
-    if not counts[UNK_ID] or training.counts(size)[UNK_ID]:
+def _unknown_words_remark(training: EncodedText, held_out: EncodedText, vocabulary: Vocabulary) -> str | None:
+    """Return a remark if `<unk>` is in the validation text, and never in the training text or very often; or None."""
+    counts = held_out.counts(len(vocabulary))
+    unknown = f"{counts[UNK_ID]:,} of {counts.sum():,} validation words are {UNK}"
+    if counts[UNK_ID] and not training.counts(len(vocabulary))[UNK_ID]:
+        return (
+            f"{unknown}, whose probability is not learned, as the training text has none; set data.min_count higher, "
+            f"so that its rarest words are {UNK}"
+        )
+    many = counts[UNK_ID] >= MANY_UNKNOWN * counts.sum() and len(training) < SHORT_TEXT
+    if not many or vocabulary.has_unknown_classes:
         return None
     return (
-        f"{counts[UNK_ID]:,} of {counts.sum():,} validation words are {UNK}, whose probability is not learned, as the "
-        f"training text has none; set data.min_count higher, so that its rarest words are {UNK}"
+        f"{unknown}; trees are better if data.min_count=3 and data.unknown_classes=endings tell them apart "
+        "(perplexities are then of another vocabulary)"
     )
 
 
