@@ -17,7 +17,7 @@ from simplepcfg.files import Record
 from simplepcfg.runs.config.schema import DataConfig
 
 HELD_OUT_SHARE = 0.05
-# In a text of fewer sentences, if this share of the words is unknown, trees are better with classes of unknown words.
+# With fewer sentences, if this share of the words is unknown, trees are often better with classes of unknown words.
 SHORT_TEXT, MANY_UNKNOWN = 20_000, 0.1
 
 
@@ -153,7 +153,7 @@ def _unknown_words_remark(training: EncodedText, held_out: EncodedText, vocabula
     if not many or vocabulary.has_unknown_classes:
         return None
     return (
-        f"{unknown}; trees are better if data.min_count=3 and data.unknown_classes=endings tell them apart "
+        f"{unknown}; trees are often better if data.min_count=3 and data.unknown_classes=endings tell them apart "
         "(perplexities are then of another vocabulary)"
     )
 
