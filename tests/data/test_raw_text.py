@@ -30,6 +30,8 @@ from simplepcfg.data.raw_text import (
         ("Pi is 3.14 or so. Yes!", ["Pi is 3.14 or so.", "Yes!"]),
         ("I saw it—Mr. Fox did, too. Go--St. John waits.", ["I saw it—Mr. Fox did, too.", "Go--St. John waits."]),
         ("She left. . .What now? And . . . then he\nslept.", ["She left...What now?", "And ... then he slept."]),
+        ("He left the U.S. at 5 p.m. The U.S. won.", ["He left the U.S. at 5 p.m.", "The U.S. won."]),
+        ("“She has a Ph.D. He has not.” Dr. The came.", ["“She has a Ph.D.", "He has not.”", "Dr. The came."]),
         ("See Fig. 3 and “No.\n5.” No. Five.", ["See Fig. 3 and “No. 5.”", "No.", "Five."]),
         ("", []),
         (" \n\n ", []),

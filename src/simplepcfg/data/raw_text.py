@@ -18,18 +18,27 @@ LOOKED_AT = 100  # sentences, before text is called untokenised
 CHARACTERS_AT_ONCE = 1 << 16  # of a paragraph: NLTK gives up where a call takes longer than five seconds
 SHARE_OF_PARAGRAPHS = 10  # a tenth of the lines with several sentences, before they are called paragraphs
 
-# Titles; reference, measure and commerce; time and place. Written without the last period, in lower case, as Punkt
-# wants them: a period after one of these ends no sentence. Left out are those that are words of their own more often
-# than not, such as in, no, sun and mar.
-_ABBREVIATIONS = """
-    mr mrs ms messrs mme mlle dr prof rev revd hon st ste sr jr esq capt col gen lt sgt maj cmdr cpl adm gov sen rep
-    pres supt fr bros mt ft
-    nos vol vols p pp ch chap sec figs eq eqs ed eds op cf viz vs v al etc e.g i.e ca c approx est dept univ inc ltd co
-    corp assn ave blvd rd oz lb lbs sq hr hrs min mins
+# Titles and reference, which another word always follows; measure, commerce, time and place. Written without the last
+# period, in lower case, as Punkt wants them: a period after one of these ends no sentence, but after the second kind it
+# does before a word that begins sentences. Left out are those that are words of their own more often than not, such as
+# in, no, sun and mar.
+_BEFORE_OTHERS = """
+    mr mrs ms messrs mme mlle dr prof rev revd hon st ste capt col gen lt sgt maj cmdr cpl adm gov sen rep pres supt fr
+    bros mt ft nos vol vols p pp ch chap sec figs eq eqs ed eds op cf viz vs v e.g i.e ca c approx est
+"""
+_ALSO_LAST = """
+    sr jr esq al etc dept univ inc ltd co corp assn ave blvd rd oz lb lbs sq hr hrs min mins
     jan feb apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri a.m p.m b.c a.d u.s u.k u.n u.s.a
     d.c n.y l.a ph.d m.d b.a m.a d.phil
 """
-ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+_STARTERS = """
+    the a an this that these those he she it we they i you his her its our their my your there here what who why how
+    when where while if although though because since after before but and or so yet however in on at for from with as
+    to by not no
+"""
+MAY_BE_LAST = frozenset(_ALSO_LAST.split())
+ABBREVIATIONS = frozenset(_BEFORE_OTHERS.split()) | MAY_BE_LAST
+FIRST_WORDS = frozenset(_STARTERS.split())
 # A period after one of these ends no sentence before a number: `No. 5`, `Abb. 3`.
 _BEFORE_NUMBERS = frozenset(
     ["no.", "nr.", "fig.", "figs.", "art.", "arts.", "sect.", "ex.", "exs.", "abb.", "tab.", "núm."]
@@ -91,7 +100,7 @@ def sentences_of_paragraph(paragraph: str, language: str = ENGLISH) -> list[str]
     for part in parts:
         last_word = sentences[-1].rpartition(" ")[2] if sentences else ""
         # Punkt may end a sentence after an abbreviation, too: `“Mr. Fox?”`, `yes—Mr. Fox`.
-        if sentences and (_continues(last_word, part) or _is_abbreviation(last_word, language)):
+        if sentences and (_continues(last_word, part) or _needs_more(last_word, part, language)):
             sentences[-1] += " " + part
         else:
             sentences.append(part)
@@ -193,6 +202,14 @@ def _continues(word: str, part: str) -> bool:
     return _goes_on(part) or (part[0].isdigit() and word.lstrip(_OPENING).lower() in _BEFORE_NUMBERS)
 
 
+def _needs_more(word: str, part: str, language: str) -> bool:
+    """Tell whether a sentence does not end in a word, an abbreviation, before this part."""
+    if not _is_abbreviation(word, language):
+        return False
+    first = part.lstrip(_OPENING).partition(" ")[0].lower()
+    return language != ENGLISH or word.lstrip(_OPENING)[:-1].lower() not in MAY_BE_LAST or first not in FIRST_WORDS
+
+
 def _is_abbreviation(word: str, language: str) -> bool:
     last = _DASHES.split(word)[-1].lstrip(_OPENING)
     return last.endswith(".") and last[:-1].lower() in _abbreviations(language)
@@ -208,4 +225,6 @@ def _punkt(language: str = ENGLISH) -> Any:
 
     parameters = PunktParameters()
     parameters.abbrev_types = set(_abbreviations(language))
+    if language == ENGLISH:
+        parameters.sent_starters = set(FIRST_WORDS)
     return PunktSentenceTokenizer(parameters)
