@@ -94,7 +94,7 @@ def test_parts_of_every_row_add_up(call: Call, name: str, request: pytest.Fixtur
 
 @pytest.mark.parametrize("options", [[], ["--surprisal"], ALL, ["--regions"]])
 def test_json_has_the_rows_of_the_table(call: Call, tiny_run: Path, tmp_path: Path, options: list[str]) -> None:
-    file = tmp_path / "input.tsv"
+    file = tmp_path / "input.txt"
     regions = "item\tregion\n1\tThe dog\n1\tfollowed\n1\t—\n1\tthe child.\n2\tdog\n"
     file.write_text(regions if "--regions" in options else "the dog\n.\ndog\n")
     printed = call("score", tiny_run, file, *options)
