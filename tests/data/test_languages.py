@@ -38,6 +38,10 @@ def test_words_are_pieces_of_the_sentence_and_are_not_split_further(language: st
     assert split_words(" ".join(split), language) == split
 
 
+def test_more_addresses_than_moses_can_tell_apart() -> None:
+    assert split_words("a@b.de " * 1200, "de") == ["a@b.de"] * 1200
+
+
 SENTENCES = [
     ("fr", "— Misérable ! murmura Violette. Elle vit M. Dupont.", ["— Misérable ! murmura Violette.", "Elle vit M. Dupont."]),
     ("fr", "Il dit. « Viens ! » Elle part.", ["Il dit.", "«Viens ! »", "Elle part."]),

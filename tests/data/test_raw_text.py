@@ -32,6 +32,7 @@ from simplepcfg.data.raw_text import (
         ("She left. . .What now? And . . . then he\nslept.", ["She left...What now?", "And ... then he slept."]),
         ("He left the U.S. at 5 p.m. The U.S. won.", ["He left the U.S. at 5 p.m.", "The U.S. won."]),
         ("“She has a Ph.D. He has not.” Dr. The came.", ["“She has a Ph.D.", "He has not.”", "Dr. The came."]),
+        ("I said... The dog slept... Dogs do.", ["I said...", "The dog slept... Dogs do."]),
         ("See Fig. 3 and “No.\n5.” No. Five.", ["See Fig. 3 and “No. 5.”", "No.", "Five."]),
         ("", []),
         (" \n\n ", []),

@@ -76,6 +76,7 @@ def test_endings_are_learned() -> None:
     assert learned_classes([*words, "xyz", "Abc", "Bcd"]) == ["<unk:-g>", "<unk:-ng>", "<unk:-ung>", "<unk:cap>"]
     many = [f"{first}{second}xyq" for first in "abcdefghijklmnopqrstuvwxyz" for second in "abcdefghijklmnopqrstuvwxyz"]
     assert "<unk:-ab>" not in learned_classes([*many, "xxab", "yyab"])  # too few of all words
+    assert "<unk:-們>" in learned_classes([*many, "我們", "他們"])  # syllables may be shared by fewer
     assert learned_classes([]) == []
 
 

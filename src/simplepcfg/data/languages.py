@@ -64,10 +64,13 @@ def split_words(sentence: str, language: str) -> list[str]:
         text = _CLOSING_HYPHEN.sub(" - ", _OPENING_HYPHEN.sub(" - ", text))
     if "'" in text:
         text = _with_apostrophes_in_words(text, language)
-    words = _moses_words(text, language)
+    try:
+        words = _moses(language)(text, escape=False, protected_patterns=[ADDRESS])
+    except ValueError:  # more addresses than Moses can tell apart
+        words = []
     if language == "fr":
         words = [part for word in words for part in _verb_and_pronouns(word)]
-    if "".join(words) != "".join(text.split()):  # the text has one of the marks by which Moses protects words
+    if "".join(words) != "".join(text.split()):  # or it has one of the marks by which Moses protects words
         words = tokenize(sentence)
     return list(as_written(words, sentence))
 
@@ -114,13 +117,6 @@ def _verb_and_pronouns(word: str) -> Iterator[str]:
     else:
         yield match[1]
         yield from _FRENCH_PRONOUN.findall(match[2])
-
-
-def _moses_words(text: str, language: str) -> list[str]:
-    try:
-        return _moses(language)(text, escape=False, protected_patterns=[ADDRESS])
-    except ValueError:  # more addresses than Moses can tell apart
-        return _moses(language)(text, escape=False)
 
 
 @cache

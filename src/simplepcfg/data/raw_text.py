@@ -18,10 +18,9 @@ LOOKED_AT = 100  # sentences, before text is called untokenised
 CHARACTERS_AT_ONCE = 1 << 16  # of a paragraph: NLTK gives up where a call takes longer than five seconds
 SHARE_OF_PARAGRAPHS = 10  # a tenth of the lines with several sentences, before they are called paragraphs
 
-# Titles and reference, which another word always follows; measure, commerce, time and place. Written without the last
-# period, in lower case, as Punkt wants them: a period after one of these ends no sentence, but after the second kind it
-# does before a word that begins sentences. Left out are those that are words of their own more often than not, such as
-# in, no, sun and mar.
+# Abbreviations of titles and reference, after which a sentence always goes on, and those of measure, commerce, time and
+# place, after which it ends before a word such as The. Written without the last period, in lower case, as Punkt wants
+# them. Left out are those that are words of their own more often than not, such as in, no, sun and mar.
 _BEFORE_OTHERS = """
     mr mrs ms messrs mme mlle dr prof rev revd hon st ste capt col gen lt sgt maj cmdr cpl adm gov sen rep pres supt fr
     bros mt ft nos vol vols p pp ch chap sec figs eq eqs ed eds op cf viz vs v e.g i.e ca c approx est
@@ -36,9 +35,9 @@ _STARTERS = """
     when where while if although though because since after before but and or so yet however in on at for from with as
     to by not no
 """
-MAY_BE_LAST = frozenset(_ALSO_LAST.split())
-ABBREVIATIONS = frozenset(_BEFORE_OTHERS.split()) | MAY_BE_LAST
-FIRST_WORDS = frozenset(_STARTERS.split())
+_MAY_BE_LAST = frozenset(_ALSO_LAST.split())
+ABBREVIATIONS = frozenset(_BEFORE_OTHERS.split()) | _MAY_BE_LAST
+_FIRST_WORDS = frozenset(_STARTERS.split())
 # A period after one of these ends no sentence before a number: `No. 5`, `Abb. 3`.
 _BEFORE_NUMBERS = frozenset(
     ["no.", "nr.", "fig.", "figs.", "art.", "arts.", "sect.", "ex.", "exs.", "abb.", "tab.", "núm."]
@@ -207,7 +206,7 @@ def _needs_more(word: str, part: str, language: str) -> bool:
     if not _is_abbreviation(word, language):
         return False
     first = part.lstrip(_OPENING).partition(" ")[0].lower()
-    return language != ENGLISH or word.lstrip(_OPENING)[:-1].lower() not in MAY_BE_LAST or first not in FIRST_WORDS
+    return language != ENGLISH or word.lstrip(_OPENING)[:-1].lower() not in _MAY_BE_LAST or first not in _FIRST_WORDS
 
 
 def _is_abbreviation(word: str, language: str) -> bool:
@@ -226,5 +225,5 @@ def _punkt(language: str = ENGLISH) -> Any:
     parameters = PunktParameters()
     parameters.abbrev_types = set(_abbreviations(language))
     if language == ENGLISH:
-        parameters.sent_starters = set(FIRST_WORDS)
+        parameters.sent_starters = set(_FIRST_WORDS)
     return PunktSentenceTokenizer(parameters)

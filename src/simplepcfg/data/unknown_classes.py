@@ -62,11 +62,7 @@ def learned_classes(words: Collection[str]) -> list[str]:
     """Return the classes of unknown words, in alphabetical order: those with an ending that many of the words have, and
     those without an ending that two or more of the other words have."""
     shared = Counter(name for word in words for name in possible_classes(word) if ":-" in name)
-
-    def is_kept(name: str, count: int) -> bool:
-        share = LEAST_SYLLABLE_SHARE if _SYLLABLE.match(name[-2]) else LEAST_SHARE
-        return count >= max(LEAST_TYPES, share * len(words))
-
-    endings = {name for name, count in shared.items() if is_kept(name, count)}
+    shares = {name: LEAST_SYLLABLE_SHARE if _SYLLABLE.match(name[-2]) else LEAST_SHARE for name in shared}
+    endings = {name for name, count in shared.items() if count >= max(LEAST_TYPES, shares[name] * len(words))}
     rest = Counter(list(possible_classes(word))[-1] for word in words if endings.isdisjoint(possible_classes(word)))
     return sorted(endings | {name for name, count in rest.items() if count >= LEAST_TYPES})
