@@ -144,6 +144,10 @@ def test_a_time_limit_ends_a_run_after_an_epoch(make_config, tmp_path: Path, mon
     result = train(make_config("training.epochs=5", "training.max_minutes=1"), tmp_path / "run")
     assert (result.epochs, result.stopped_by) == (2, "max_minutes")
     assert result.best.epoch in (1, 2)
+    more = train(make_config("training.epochs=5", "training.max_minutes=2"), tmp_path / "run", resume=True)
+    assert (more.epochs, more.stopped_by) == (4, "max_minutes")
+    rest = train(make_config("training.epochs=5"), tmp_path / "run", resume=True)
+    assert (rest.epochs, rest.stopped_by) == (5, "epochs")
 
 
 def test_impossible_sentences_rank_below_any_likelihood(make_config, tmp_path: Path, monkeypatch) -> None:

@@ -32,6 +32,7 @@ CHANGEABLE = {
     "data.branching_bonus",
     "training.epochs",
     "training.patience",
+    "training.max_minutes",
     "training.device",
     "training.mesh",
     "training.timeout_minutes",
