@@ -56,14 +56,17 @@ TREES = {
 }
 CURRENT_SYSTEMS = {
     *("sn-pcfg", "sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"),
-    *("sn-pcfg, branching bonus 0.4, separators", "sn-pcfg-1024, branching bonus 0.4, separators"),
+    "sn-pcfg, branching bonus 0.4, separators",
     "sn-pcfg, student of two each of sn-pcfg-1024 and tn-pcfg-biased",
     "sn-pcfg, student of two each of sn-pcfg-1024 and rank-pcfg-biased, branching bonus 0.4, separators throughout",
     (
         "sn-pcfg, student of two each of sn-pcfg-1024, rank-pcfg-biased and tn-pcfg-biased, branching bonus 0.4, "
         "separators throughout"
     ),
-    "sn-pcfg-1024, student of two sn-pcfg-1024, branching bonus 0.4",
+    "sn-pcfg-1024, branching bonus 0.4, separators, classes of unknown words",
+    "sn-pcfg-1024, student of two sn-pcfg-1024, branching bonus 0.4, separators, classes of unknown words",
+    "sn-pcfg-1024, branching bonus 0.4, classes of unknown words",
+    "sn-pcfg-1024, student of two sn-pcfg-1024, branching bonus 0.4, classes of unknown words",
     *("sn-pcfg-128", "two each of sn-pcfg-128 and rank-pcfg-64, geometric mean"),
     "rank-pcfg-128, separators, on two CPU cores",
     "two rank-pcfg-128, geometric mean, separators, on two CPU cores",
