@@ -171,6 +171,8 @@ def test_an_interrupted_fit_in_memory_promises_nothing(monkeypatch: pytest.Monke
     with pytest.raises(Interrupted, match=r"^stopped by SIGINT; nothing was kept: .*out=") as caught:
         fit(["the dog barks"], settings=TINY)
     assert caught.value.exit_code == 130
+    with pytest.raises(Interrupted, match=r"simplepcfg\.training\.train\(None, 'f', train_text=\.\.\., resume=True\)"):
+        fit(["the dog barks"], settings=TINY, out="f")  # the command line could not read the text
 
 
 def test_fit_on_raw_text(tmp_path: Path) -> None:

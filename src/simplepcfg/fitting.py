@@ -63,10 +63,13 @@ def fit(
         try:
             train_run(chosen, folder, device=device, reporter=reporter, train_text=train_text, valid_text=valid_text)
         except Interrupted as error:
-            if out is not None:
+            if out is not None and train_text is None and valid_text is None:
                 raise
-            name = Signals(error.signal_number).name
-            message = f"stopped by {name}; nothing was kept: give fit a folder, out=..., to be able to go on"
+            advice = "nothing was kept: give fit a folder, out=..., to be able to go on"
+            if out is not None:  # no command could read the text
+                again = "train_text=..., " * (train_text is not None) + "valid_text=..., " * (valid_text is not None)
+                advice = f"all saved; go on with simplepcfg.training.train(None, {fspath(out)!r}, {again}resume=True)"
+            message = f"stopped by {Signals(error.signal_number).name}; {advice}"
             raise Interrupted(message, error.signal_number) from None
         run = load(folder, device)
     if out is None:

@@ -126,6 +126,8 @@ def test_kills_at_random_moments_change_nothing(call: Call, tiny_run: Path, tmp_
 def test_nothing_is_mixed(call: Call, tiny_run: Path, corpus: Path, tmp_path: Path) -> None:
     out, text = tmp_path / "out", tmp_path / "a.txt"
     text.write_text("the dog sees a cat\n")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "a.txt").write_text("the cat sees a dog\n")  # of the same name and size
     assert call("parse", tiny_run, text, "--out", out).code == 0
 
     def refused(*arguments: object) -> str:
@@ -139,8 +141,9 @@ def test_nothing_is_mixed(call: Call, tiny_run: Path, corpus: Path, tmp_path: Pa
     other = make_tiny_run(tmp_path / "other", "seed=7")
     assert "was begun with other grammars" in refused("parse", other, text)
     assert "lies in --out" in refused("parse", tiny_run, out)
+    assert "a.txt: is not what" in refused("parse", tiny_run, tmp_path / "b" / "a.txt")
     text.write_text("the dogs see a cat\nthe cat sleeps\n")
-    assert "a.txt: has changed since" in refused("parse", tiny_run, text)
+    assert "a.txt: is not what" in refused("parse", tiny_run, text)
     (out / "settings.json").write_text("{")
     assert "damaged" in refused("parse", tiny_run, text)
     (out / "settings.json").unlink()
@@ -155,10 +158,11 @@ def test_nothing_is_mixed(call: Call, tiny_run: Path, corpus: Path, tmp_path: Pa
         (["--shard", "1/4"], "--shard is for answers in a folder; give --out DIR with it"),
         (["--jobs", "2"], "--jobs is for answers in a folder"),
         (["--part-size", "2"], "--part-size is for answers in a folder"),
+        (["--jobs", "2", "--format", "svg"], "--jobs is for answers in a folder; leave out --jobs"),
         (["--out", "out", "--format", "svg"], "--format svg draws one picture"),
         (["--out", "out", "-"], "give files instead of standard input"),
         (["--out", "out", "missing.txt"], "missing.txt: no such file; check the path"),
-        (["--out", "out", "text.txt", "text.txt"], "another file would be written to"),
+        (["--out", "out", "text.txt", "text.txt"], "out/text.trees is for another file already"),
         (["--out", "text.txt"], "text.txt: is a file; give a folder"),
         (["--out", "out", "/dev/null"], "/dev/null: is a pipe or a device"),
     ],

@@ -80,6 +80,15 @@ def test_another_run_is_left_alone(call: Call, tiny_run: Path) -> None:
     assert "not the demo" in result.err
 
 
+def test_a_run_of_its_configuration_on_other_text_is_left_alone(call: Call, text_file: Path) -> None:
+    texts = ["--train", text_file, "--valid", text_file]
+    assert call("train", "demo", *texts, "--out", "mine", "--set", "training.epochs=1").code == 0
+    before = sorted(path.name for path in Path("mine").iterdir())
+    result = call("demo", "--out", "mine")
+    assert (result.code, "not the demo" in result.err) == (2, True)
+    assert sorted(path.name for path in Path("mine").iterdir()) == before
+
+
 def test_train_demo_wants_a_text(call: Call) -> None:
     result = call("train", "demo", "--out", "d")
     assert (result.code, "give --train FILE" in result.err) == (2, True)

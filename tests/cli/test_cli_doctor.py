@@ -81,6 +81,9 @@ def test_time_grows_with_the_work() -> None:
     assert note is not None
     assert "hours" in note
     assert "quicker here: simplepcfg train rank-pcfg-128" in note
+    several = time_note(load_config("sn-pcfg-128", ["training.epochs=100000"]), [20] * 15_000, 10_000, CPU)
+    assert several is not None
+    assert several.endswith("; lower training.epochs")  # it is the quicker one already
     assert estimated_seconds(load_config("c-pcfg"), [10], 100, CPU) is None
     assert estimated_seconds(small, [10], 100, torch.device("cuda")) is None
 

@@ -31,6 +31,7 @@ def test_refusals(call: Call, tiny_run: Path, trees_file: Path, text_file: Path,
     for arguments, named in [
         (["evaluate", tiny_run, text_file, "--labels"], "needs gold trees"),
         (["evaluate", tiny_run, "random", trees_file, "--write-labels", target], "one run"),
+        (["evaluate", "--predictions", trees_file, trees_file, "--write-labels", target], "one run"),
         (["evaluate", "random", trees_file, "--write-labels", target], "one run"),
         (["parse", tiny_run, text_file, "--labels", trees_file], "--labels"),
         (["evaluate", tiny_run, text_file, "--write-labels", target], text_file.name),

@@ -203,6 +203,9 @@ def test_the_next_command_is_quoted(call: Call, tmp_path: Path) -> None:
     result = call("prepare", "brackets", tmp_path / "train.trees", "--out", out)
     assert result.code == 0
     assert f"next: simplepcfg train demo --train '{out}/train.txt' --set data.lowercase=false" in result.err
+    assert result.err.endswith(" --out 'runs/my data'\n")
+    fewer = call("prepare", "brackets", tmp_path / "train.trees", "--out", tmp_path / "b", "--min-count", 2)
+    assert "--set data.min_count=2 --out runs/b" in fewer.err
     assert "for 1 sentence on this machine: demo (few sentences make a toy" in result.err
 
 

@@ -133,7 +133,7 @@ def test_a_run_in_place_of_a_file(call: Call, tiny_run: Path) -> None:
     result = call("score", tiny_run, tiny_run)
     assert (result.code, result.out) == (2, "")
     assert result.err.endswith(
-        f"{tiny_run}: is a run, not text; take it together with others by `parse --with {tiny_run}`\n"
+        f"{tiny_run}: is a run, not text; give one run, then text (`parse` takes more with --with)\n"
     )
 
 

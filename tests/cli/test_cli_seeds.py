@@ -22,6 +22,8 @@ def test_seeds_are_trained_resumed_and_evaluated(call: Call, text_file: Path, tr
     assert (result.code, result.out) == (0, "")
     for said in ("seed-3, run 1 of 2", "seed-4: best epoch 1 of 1", "evaluate runs/two FILE --ensemble"):
         assert said in result.err
+    single = call("train", "sn-pcfg-small", "--seeds", 1, *options[:4], "--out", "runs/one", *SET)
+    assert single.err.endswith("next: simplepcfg evaluate runs/one FILE\n")  # one run is no ensemble
     again = call("train", "--resume", "runs/two")
     assert again.code == 0
     assert again.err.count("nothing left to do") == 2

@@ -9,6 +9,7 @@ import pytest
 import simplepcfg
 from simplepcfg import Run
 from simplepcfg.data.synthetic_grammar import generate_treebank
+from simplepcfg.errors import InputError
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["The dog , sees a cat .", "dog", "", *tiny_sentences(5, seed=4)]
@@ -61,6 +62,13 @@ def test_the_geometric_mean_by_hand(runs: list[Run]) -> None:
 
 def test_equal_runs_are_one_run(runs: list[Run]) -> None:
     assert simplepcfg.ensemble([runs[0], runs[0]]).parse_spans(SENTENCES) == runs[0].parse_spans(SENTENCES)
+
+
+def test_a_hidden_markov_model_is_refused(runs: list[Run]) -> None:
+    settings = {"model.states": 4, "model.embedding": 8, "training.epochs": 1}
+    chain = simplepcfg.fit(tiny_sentences(20), config="hmm-4096", settings=settings, device="cpu")
+    with pytest.raises(InputError, match="of kind hmm, which has no trees; leave it out"):
+        simplepcfg.ensemble([*runs, chain])
 
 
 def test_reports(runs: list[Run]) -> None:

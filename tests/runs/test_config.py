@@ -70,7 +70,8 @@ def test_override_values(text: str, value: object) -> None:
             'a.toml:2: unknown key "training.epoch"; did you mean "training.epochs"?',
         ),
         ("epochs = 3\n", [], 'a.toml:1: unknown key "epochs"; did you mean "training.epochs"?'),
-        ("[modle]\nnonterminals = 3\n", [], 'a.toml:1: unknown key "modle"'),
+        ("[modle]\nnonterminals = 3\n", [], 'a.toml:1: unknown key "modle"; did you mean "model"?'),
+        ("", ["traning.epochs=3"], 'unknown key "traning"; did you mean "training"?'),
         (
             "[model]\nnonterminal = 3\n",
             [],

@@ -88,3 +88,5 @@ def test_what_does_not_fit_is_refused(
 def test_a_run_that_is_not_there_is_one_line(make_config, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run folder"):
         train(make_config("training.start_from=nowhere"), tmp_path / "run")
+    with pytest.raises(InputError, match=r"training\.start_from = english: its vocabulary is another"):
+        train(make_config("training.start_from=english"), tmp_path / "run")  # the one that comes with the package

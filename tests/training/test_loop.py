@@ -116,7 +116,7 @@ def test_folder_that_cannot_be_made(make_config, tmp_path: Path, name: str) -> N
 def test_no_text_at_all(make_config, tmp_path: Path) -> None:
     config = make_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"train": None})})
-    with pytest.raises(InputError, match=r"no training text; set data\.train"):
+    with pytest.raises(InputError, match=r"no training text; give --train FILE"):
         train(config, tmp_path / "run")
 
 

@@ -50,7 +50,11 @@ def test_each_seed_is_the_run_it_would_be_alone(config: RunConfig, tmp_path: Pat
     assert all(torch.equal(a, b) for a, b in zip(before, weights(tmp_path / "all/seed-0"), strict=True))
     more = train_seeds(None, tmp_path / "all", overrides=["training.epochs=2"])
     assert [result.epochs for result in more.values()] == [2, 2]
-    assert SeedsFolder(tmp_path / "all").read_config().training.epochs == 2
+    saved = SeedsFolder(tmp_path / "all").read_config()
+    assert saved.training.epochs == 2
+    with pytest.raises(InputError, match=r"training\.batch_size = 3 differs"):
+        train_seeds(None, tmp_path / "all", overrides=["training.epochs=3", "training.batch_size=3"])
+    assert SeedsFolder(tmp_path / "all").read_config() == saved  # later seeds would have taken the change
 
 
 def test_side_by_side_gives_the_same_runs(config: RunConfig, tmp_path: Path) -> None:
@@ -59,7 +63,9 @@ def test_side_by_side_gives_the_same_runs(config: RunConfig, tmp_path: Path) -> 
     damaged = SeedsFolder(folder)
     damaged.create(config, 2)
     (folder / "seed-0/config.toml").write_text("nonsense")  # one fails, the other does not
-    with pytest.raises(SeedsFailed, match=r"1 of 2 runs failed \(seed-0\).*train --resume") as failed:
+    with pytest.raises(
+        SeedsFailed, match=r"1 of 2 runs failed \(seed-0\).*the others are kept, go on.*train --resume"
+    ) as failed:
         train_seeds(None, folder, jobs=2, note=told.append)
     assert failed.value.exit_code == 2
     assert any(line.startswith("seed-1: epoch 1/1") for line in told)
@@ -106,8 +112,9 @@ def test_an_interruption_stops_all_and_resume_goes_on(
 def test_a_mistake_of_all_leaves_the_folder_free(config: RunConfig, tmp_path: Path) -> None:
     wrong = config.model_copy(update={"data": config.data.model_copy(update={"train": str(tmp_path / "none.txt")})})
     for jobs in (1, 2):
-        with pytest.raises((InputError, SeedsFailed), match=r"none\.txt"):
+        with pytest.raises((InputError, SeedsFailed), match=r"none\.txt") as refused:
             train_seeds(wrong, tmp_path / "new", 2, jobs=jobs)
+        assert "kept, go on" not in str(refused.value)
         assert not SeedsFolder(tmp_path / "new").exists()
     for count, jobs in ((0, 1), (2, 0)):
         with pytest.raises(InputError):

@@ -246,7 +246,8 @@ def test_refusals(teachers: Path, tmp_path: Path) -> None:
     text = tiny_sentences(40)
     for settings, named in [
         ([f'training.teacher="{tmp_path / "none"}"'], "no such run folder"),
-        ([f'training.teacher="{teachers}"', "data.lowercase=false"], "prepares words in another way"),
+        ([f'training.teacher="{teachers}"', "data.lowercase=false"], "make data.lowercase the same"),
+        ([f'training.teacher="{teachers}"', "data.language=fr"], "make data.language the same"),
     ]:
         with pytest.raises(InputError, match=named):
             train(config(*settings), tmp_path / "new", train_text=text)

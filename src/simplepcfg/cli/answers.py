@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simplepcfg.cli.options import SentencesRequest
 from simplepcfg.cli.output import note
-from simplepcfg.cli.sentence_stream import Part, Prepare, check_files, read_inputs, tell_files, title
+from simplepcfg.cli.sentence_stream import Part, Prepare, check_files, read_inputs, refuses_folder, tell_files, title
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import TEMPORARY_SUFFIX, Record, crc32_of_file, write_json
 from simplepcfg.progress import stage
@@ -37,19 +37,15 @@ def answer(request: SentencesRequest, prepare: Prepare, grammars: list[str], suf
 
 def is_corpus(request: SentencesRequest) -> bool:
     """Return whether answers go into a folder; InputError for options that do not go with that, or need it."""
-    if request.out is None:
-        for name in ("shard", "jobs", "part_size"):
-            if getattr(request, name) is not None:
-                raise InputError(f"--{name.replace('_', '-')} is for answers in a folder; give --out DIR with it")
-        return False
-    for name in ("regions", "json"):
-        if getattr(request, name, None):
-            raise InputError(f"--{name} is for one output; leave out --{name}, or --out")
-    if getattr(request, "format", None) == "svg":
-        raise InputError("--format svg draws one picture; leave out --out, or give another format")
-    if not request.files or "-" in request.files:
-        raise InputError(f"--out {request.out} has a file for each input file; give files instead of standard input")
-    return True
+    refusal = refuses_folder(request)
+    if request.out is not None and refusal:
+        raise InputError(refusal)
+    for option in ("shard", "jobs", "part_size"):
+        if request.out is None and getattr(request, option) is not None:
+            name = f"--{option.replace('_', '-')}"
+            fix = f"leave out {name}" if refusal else "give --out DIR with it"
+            raise InputError(f"{name} is for answers in a folder; {fix}")
+    return request.out is not None
 
 
 def answer_corpus(request: SentencesRequest, prepare: Prepare, grammars: list[str], suffix: str, doing: str) -> None:
@@ -136,7 +132,7 @@ def _output_paths(files: list[str], folder: Path, suffix: str) -> dict[str, Path
         end = suffix + ".gz" * name.endswith(".gz")
         path = folder / (name.removesuffix(".gz").removesuffix(".txt") + end)
         if path in taken:
-            raise InputError(f"{file}: another file would be written to {path}, too; give them one at a time")
+            raise InputError(f"{file}: {path} is for another file already; rename it, or give it another --out")
         paths[file] = path
         taken.add(path)
     return paths
@@ -153,7 +149,7 @@ def _record(folder: Path, request: SentencesRequest, grammars: list[str], size: 
         "grammars": [_checksums(name) for name in grammars],
         **{name: value for name, value in options.items() if name not in NOT_RECORDED},
         "part_size": size,
-        "sizes": {name: os.stat(file).st_size for name, file in files.items()},
+        "inputs": {name: crc32_of_file(Path(file)) for name, file in files.items()},
     }
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: is a file; give a folder")
@@ -162,19 +158,19 @@ def _record(folder: Path, request: SentencesRequest, grammars: list[str], size: 
     if SETTINGS in names:
         try:
             before = json.loads((folder / SETTINGS).read_text())
-            sizes = before.pop("sizes")
-            settings["sizes"] = sizes | settings["sizes"]
+            inputs = before.pop("inputs")
+            settings["inputs"] = inputs | settings["inputs"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{folder / SETTINGS}: damaged; give another --out") from None
         for name, value in settings.items():
-            if name != "sizes" and before.get(name) != value:
+            if name != "inputs" and before.get(name) != value:
                 then, now = ("unset" if one is None else one for one in (before.get(name), value))
                 was = f"{name} = {then}, not {now}" if name != "grammars" else "other grammars"
                 raise InputError(f"{folder}: was begun with {was}; give another --out")
-        for name, length in sizes.items():
-            if settings["sizes"][name] != length:
-                raise InputError(f"{files[name]}: has changed since {folder} was begun; give another --out")
-        if sizes == settings["sizes"]:
+        for name, checksum in inputs.items():
+            if settings["inputs"][name] != checksum:
+                raise InputError(f"{files[name]}: is not what {folder} was begun with; give another --out")
+        if inputs == settings["inputs"]:
             return
     elif names:
         raise InputError(f"--out {folder}: holds other files; give a new folder, or one that this command has begun")

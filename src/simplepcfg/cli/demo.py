@@ -71,7 +71,7 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
         train(with_builtin_text(load_config(CONFIG), out), out, device=device, reporter=make_reporter(quiet))
         return
     saved = folder.read_config()
-    if saved.name != CONFIG:
+    if saved.name != CONFIG or not (out / TRAIN).exists():  # the name is also that of `train demo` on other text
         raise InputError(f"{out} holds a run that is not the demo; give another folder with --out")
     with_builtin_text(saved, out)
     whole = folder.checkpoint.exists() and folder.model.exists()

@@ -100,7 +100,7 @@ def _evaluate(request: EvaluateRequest, names: list[str], file: str) -> "list[Co
     predictions, labels_file = request.predictions or [], request.write_labels
     added = BASELINES[:3] if has_dependencies(file) and labels_file is None else ()
     systems = [System.named(name) for name in [*names, *(name for name in added if name not in names)]]
-    if labels_file is not None and (len(systems) + len(predictions) != 1 or len(systems[0].folders) != 1):
+    if labels_file is not None and (predictions or len(systems) != 1 or len(systems[0].folders) != 1):
         raise InputError(f"--write-labels {labels_file} is for the symbols of one run; name one run and FILE alone")
     if request.compare is not None and not request.ensemble:
         require_column(request.compare, [system.name for system in systems] + predictions)

@@ -235,7 +235,7 @@ def _summary(job: "Job", done: "Preparation", expected: dict[str, int], fitting:
     yield f"vocabulary: {done.vocabulary:,} of the {done.types:,} different words of the training text"
     sentences = counted(done.splits["train"].sentences, "sentence")
     yield f"for {sentences} on this machine: {fitting.config} ({fitting.reason})"
-    yield f"the files are in {done.folder}; next: {_train_command(done, fitting.config)}"
+    yield f"the files are in {done.folder}; next: {_train_command(done, job.conventions, fitting.config)}"
 
 
 def _dropped(done: "Preparation") -> Iterator[str]:
@@ -255,11 +255,16 @@ def _dropped(done: "Preparation") -> Iterator[str]:
             yield f"{'changed' if ', now ' in reason else 'dropped'} {count:,} {reason}"
 
 
-def _train_command(done: "Preparation", config: str) -> str:
+def _train_command(done: "Preparation", conventions: "Conventions", config: str) -> str:
     """Return the command that trains on what was written, with the settings of prepared.toml."""
     from simplepcfg.data.preparation import AS_PREPARED
 
-    folder = done.folder
+    folder, usual = done.folder, type(conventions)()
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
-    settings = "".join(f" --set data.{key}={str(value).lower()}" for key, value in AS_PREPARED.items())  # false, keep
-    return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
+    values = dict(AS_PREPARED)
+    for key in ("vocabulary_size", "min_count"):
+        if getattr(conventions, key) != getattr(usual, key):
+            values[key] = getattr(conventions, key)
+    settings = "".join(f" --set data.{key}={str(value).lower()}" for key, value in values.items())  # false, keep
+    out = f" --out {shlex.quote(f'runs/{folder.resolve().name}')}"
+    return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}{out}"

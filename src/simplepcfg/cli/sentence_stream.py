@@ -91,8 +91,8 @@ class SentenceStream:
     ) -> None:
         self._stage.__exit__(kind, error, traceback)
         if isinstance(error, KeyboardInterrupt) and self.done:
-            advice = "with --out DIR, the same command goes on"
-            raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}; {advice}") from None
+            advice = "" if refuses_folder(self._asked) else "; with --out DIR, the same command goes on"
+            raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}{advice}") from None
         if error is not None:
             return
         if self._too_long:
@@ -222,6 +222,18 @@ def _first_few(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + " …" * (len(names) > SHOWN)
 
 
+def refuses_folder(request: SentencesRequest) -> str:
+    """Return why these answers cannot go into a folder, by --out; an empty string if they can."""
+    for name in ("regions", "json"):
+        if getattr(request, name, None):
+            return f"--{name} is for one output; leave out --{name}, or --out"
+    if getattr(request, "format", None) == "svg":
+        return "--format svg draws one picture; leave out --out, or give another format"
+    if not request.files or STDIN in request.files:
+        return f"--out {request.out} has a file for each input file; give files instead of standard input"
+    return ""
+
+
 def check_files(paths: Iterable[str] | None) -> None:
     """Raise InputError if a file does not exist or is a run: at once, not after a grammar has been loaded."""
     for path in paths or ():
@@ -231,4 +243,4 @@ def check_files(paths: Iterable[str] | None) -> None:
                 advice += f" or, if it is a sentence, pipe it: echo {shlex.quote(path)} | simplepcfg COMMAND RUN"
             raise InputError(f"{path}: no such file; {advice}")
         if all(Path(path, name).is_file() for name in ("config.toml", "vocabulary.txt")):
-            raise InputError(f"{path}: is a run, not text; take it together with others by `parse --with {path}`")
+            raise InputError(f"{path}: is a run, not text; give one run, then text (`parse` takes more with --with)")

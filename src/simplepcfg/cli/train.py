@@ -151,7 +151,7 @@ def _print_plan(request: TrainRequest, changes: list[str]) -> None:
 def _train_seeds(request: TrainRequest, config: "RunConfig | None", folder: Path, changes: list[str]) -> None:
     """Train a run for each seed, or go on with those in the folder, and print a line for each."""
     from simplepcfg.training.reporting.reporters import make_reporter
-    from simplepcfg.training.seeds import train_seeds
+    from simplepcfg.training.seeds import SeedsFolder, train_seeds
 
     quiet, logs = request.quiet, request.log or ()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -173,8 +173,9 @@ def _train_seeds(request: TrainRequest, config: "RunConfig | None", folder: Path
     )
     for name, result in results.items():
         note(f"{name}: {_best(result, ',')}", quiet)
-    quoted = shlex.quote(str(folder))
-    note(f"the runs are in {folder}; next: simplepcfg evaluate {quoted} FILE --ensemble", quiet)
+    trees = SeedsFolder(folder).read_config().model.has_trees
+    together = " --ensemble" if len(results) > 1 and trees else ""
+    note(f"the runs are in {folder}; next: simplepcfg evaluate {shlex.quote(str(folder))} FILE{together}", quiet)
 
 
 def _best(result: "TrainingResult", separator: str = ":") -> str:

@@ -111,7 +111,7 @@ def perplexity(
         where = int(torch.isnan(values).nonzero()[0])
         raise NumericalError(
             f"the log-likelihood of scored sentence {where} is NaN: weights have left the "
-            "range; train with a smaller training.learning_rate"
+            "range; train a new run with a lower training.learning_rate"
         )
     possible = torch.isfinite(values)
     impossible = int((~possible).sum())

@@ -63,6 +63,9 @@ class Ensemble:
     def __init__(self, runs: Sequence[Run]) -> None:
         if not runs:
             raise InputError("an ensemble of no runs; give at least one")
+        for run in runs:
+            if not run.config.model.has_trees:
+                raise InputError(f"{run.name}: of kind {run.config.model.kind}, which has no trees; leave it out")
         self.runs = list(runs)
 
     @property

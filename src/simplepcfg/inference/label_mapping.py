@@ -45,7 +45,8 @@ class LabelMapping(BaseModel):
         try:
             return cls.model_validate_json(content)
         except ValidationError:
-            raise InputError(f"{fspath(path)}: no labels of symbols; let `simplepcfg evaluate` write them") from None
+            advice = "remove it, and `evaluate --write-labels` writes them"
+            raise InputError(f"{fspath(path)}: no labels of symbols; {advice}") from None
 
     def to_json(self) -> str:
         """Return the text of the file."""

@@ -369,5 +369,5 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         labels=LabelMapping.load(labels) if labels.is_file() else None,
     )
     if not run._labels_fit():
-        raise InputError(f"{run.name}: the labels are of another run; let `simplepcfg evaluate` write its own")
+        raise InputError(f"{labels}: is of another run; remove it, and `evaluate --write-labels` writes its own")
     return run

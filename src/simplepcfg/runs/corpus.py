@@ -63,7 +63,7 @@ def prepare_corpus(
     """
     source = train if train is not None else training_text(config)
     if source is None:
-        raise InputError("no training text; set data.train to a file of one sentence a line")
+        raise InputError("no training text; give --train FILE, one sentence a line, and --valid FILE if it had one")
     notes: list[str] = []
     encoder = TextEncoder()
     training = encoder.read(read_tokens(source, config.preprocessing, notes, config.raw))

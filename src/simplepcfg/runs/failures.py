@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from simplepcfg.errors import ResourceError, is_out_of_memory
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-TRAINING_ADVICE = "lower training.batch_size or data.max_length, or choose a smaller model"
+TRAINING_ADVICE = "begin a run with a lower training.batch_size or data.max_length, or a smaller model"
 
 
 @contextmanager

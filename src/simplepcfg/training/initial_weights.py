@@ -50,7 +50,8 @@ def initialise_from_run(model: nn.Module, vocabulary: Vocabulary, directory: str
     """
     start = load_run(directory, device="cpu")
     if start.vocabulary.words != vocabulary.words:
-        raise InputError(f"training.start_from = {directory}: its vocabulary is another; prepare both texts alike")
+        advice = "both need the same training text and settings of data"
+        raise InputError(f"training.start_from = {directory}: its vocabulary is another; {advice}")
     old, new = start.config.model, model.config
     for key in sorted(vars(old) | vars(new)):
         before, after = getattr(old, key, None), getattr(new, key, None)

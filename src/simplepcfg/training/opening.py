@@ -72,14 +72,19 @@ def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     if config is None:
         return saved
     config = with_absolute_paths(config)
+    refuse_changes(saved, config, folder.config)
+    return config
+
+
+def refuse_changes(saved: RunConfig, config: RunConfig, file: Path) -> None:
+    """Raise InputError for a key that differs from that of the saved configuration, but for those that may change."""
     before, after = _flat(saved), _flat(config)
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key) and key not in CHANGEABLE:
             raise InputError(
-                f"{key} = {after.get(key)!r} differs from {before.get(key)!r} in {folder.config}; "
+                f"{key} = {after.get(key)!r} differs from {before.get(key)!r} in {file}; "
                 "a resumed run cannot change it, start a new one"
             )
-    return config
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
@@ -92,7 +97,9 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
     data = config.data.model_copy(update={"train": absolute(config.data.train), "valid": absolute(config.data.valid)})
     start, teachers = config.training.start_from, teacher_folders(config.training.teacher)
-    changed = {"start_from": None if start is None else str(Path(start).absolute()), "teacher": teachers}
+    if start is not None and Path(start).exists():  # else the name of an installed grammar
+        start = str(Path(start).absolute())
+    changed = {"start_from": start, "teacher": teachers}
     return config.model_copy(update={"data": data, "training": config.training.model_copy(update=changed)})
 
 

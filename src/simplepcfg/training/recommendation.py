@@ -12,6 +12,7 @@ import torch
 
 from simplepcfg.errors import counted
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
+from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
 
@@ -90,7 +91,9 @@ def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device
     else:
         note = f"time: {busy} for {epochs} beside the programs that use the CPU now, else {quiet}"
     if seconds > LONG:
-        note += f"; quicker here: {fitting_configuration(len(lengths), config.data.eos, 'cpu')}"
+        quicker = fitting_configuration(max(len(lengths), FEW_SENTENCES), config.data.eos, "cpu")
+        same = load_config(quicker.config, environment={}).model == config.model
+        note += "; lower training.epochs" if same else f"; quicker here: {quicker}"
     return note
 
 

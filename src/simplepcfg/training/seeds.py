@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
 from simplepcfg.runs.checksums import verify_checksum_line
 from simplepcfg.runs.config.files import load_config, save_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.training.opening import with_absolute_paths
+from simplepcfg.training.opening import refuse_changes, with_absolute_paths
 from simplepcfg.training.reporting.event_logs import with_logs
 from simplepcfg.training.reporting.progress import PlainReporter, Reporter
 from simplepcfg.training.side_by_side import Outcome, run_side_by_side
@@ -139,6 +139,7 @@ def train_seeds(
         raise InputError(f"{folder.path}: no runs of several seeds; give a folder that holds {folder.config.name}")
     shared = folder.read_config(overrides)
     if overrides:
+        refuse_changes(folder.read_config(), with_absolute_paths(shared), folder.config)
         save_config(shared, folder.config)
     plan = _Plan(folder, shared, tuple(overrides), device, tuple(logs))
     tasks = {f"seed-{seed}": (plan, seed) for seed in folder.seeds()}
@@ -148,7 +149,7 @@ def train_seeds(
     else:
         outcomes = run_side_by_side(_in_a_process, tasks, jobs, note, stopped)
     new = [] if config is None else [folder]
-    return _results(outcomes, new, f"the others are kept, go on with: {folder.resume_command}")
+    return _results(outcomes, new, f"go on with: {folder.resume_command}")
 
 
 def train_groups(
@@ -166,16 +167,25 @@ def train_groups(
     plans = {name: _Plan(folder, folder.read_config(), (), device) for name, folder in groups.items()}
     tasks = {f"{name} seed-{seed}": (plan, seed) for name, plan in plans.items() for seed in plan.folder.seeds()}
     outcomes = run_side_by_side(_in_a_process, tasks, jobs, note, "stopped, all saved")
-    _results(outcomes, groups.values(), "the others are kept, begin again")
+    _results(outcomes, list(groups.values()), "begin again")
 
 
-def _results(outcomes: Mapping[str, Outcome], new: Iterable[SeedsFolder], advice: str) -> dict[str, TrainingResult]:
-    """Return the results of all runs; where one failed, withdraw `new` folders without a run, and raise SeedsFailed."""
+def _results(outcomes: Mapping[str, Outcome], new: Sequence[SeedsFolder], go_on: str) -> dict[str, TrainingResult]:
+    """Return the results of all runs; where one failed, withdraw `new` folders without a run, and raise SeedsFailed.
+
+    `go_on` says how the runs that are kept go on, unless all of them would fail again.
+    """
     failed = {name: item for name, item in outcomes.items() if item.error is not None}
     if failed:
         for folder in new:
             folder.withdraw()
         first = next(iter(failed.values()))
+        if len(failed) < len(outcomes):
+            advice = f"the others are kept, {go_on}"
+        elif new and not any(folder.exists() for folder in new):
+            advice = "nothing was kept, begin again"
+        else:
+            advice = go_on if first.exit_code == ResourceError.exit_code else "begin again in another folder"
         message = f"{len(failed)} of {len(outcomes)} runs failed ({', '.join(failed)}): {first.error}; {advice}"
         raise SeedsFailed(message, first.exit_code or 1)
     return {name: item.result for name, item in outcomes.items() if item.result is not None}

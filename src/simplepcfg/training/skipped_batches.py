@@ -56,7 +56,8 @@ class SkippedBatches:
         steps = f"step {first}" if first == last else f"{new} of steps {first} to {last}"
         said = f"{steps} skipped: no finite loss and gradient (norm {norm:g}); the sentences are in {self._path.name}"
         if stop:
-            raise NumericalError(f"{said}; lower training.learning_rate, or set training.stop_at_skipped=false")
+            advice = "resume with training.stop_at_skipped=false, or begin a run with a lower training.learning_rate"
+            raise NumericalError(f"{said}; {advice}")
         if write:
             self._note(said)
 

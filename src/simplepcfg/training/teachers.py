@@ -150,11 +150,9 @@ def check_teacher(name: str, teacher: RunConfig, other: str, config: RunConfig) 
     """Raise InputError if a run of one configuration cannot teach one of another; with their names for the message."""
     if not teacher.model.has_trees:
         raise InputError(f"{name}: a model of kind {teacher.model.kind} has no trees; leave it out")
-    if teacher.data.preprocessing != config.data.preprocessing:
-        raise InputError(
-            f"{name} prepares words in another way than {other}; make data.lowercase, data.numbers, "
-            "data.punctuation, data.eos, data.tokenize and data.unknown_classes the same"
-        )
+    theirs, ours = teacher.data.preprocessing.model_dump(), config.data.preprocessing.model_dump()
+    if differ := [f"data.{key}" for key in ours if theirs[key] != ours[key]]:
+        raise InputError(f"{name} prepares words in another way than {other}; make {', '.join(differ)} the same")
 
 
 def mean_marginals(each: Sequence[Sequence[Tensor]], mean: str = "arithmetic") -> list[Tensor]:

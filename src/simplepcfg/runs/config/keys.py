@@ -52,6 +52,9 @@ def nearest_key(unknown: str, kind: str | None = None) -> str | None:
     """
     others = {config for name, config in KINDS.items() if kind is not None and name != kind}
     valid = sorted({key.name for key in all_keys() if key.owner not in others})
+    tables = {name.rpartition(".")[0] for name in valid}
+    if "." not in unknown and (matches := difflib.get_close_matches(unknown, tables - {""}, n=1, cutoff=0.75)):
+        return matches[0]
     table, _, leaf = unknown.rpartition(".")
     siblings = {name.rpartition(".")[2]: name for name in valid if name.rpartition(".")[0] == table}
     for candidates, word in (
