@@ -2,6 +2,7 @@
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from simplepcfg.data.brackets import parse_tree
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_penn_tags, with_word_tags
 from simplepcfg.errors import InputError
+from simplepcfg.runs.run_folder import RunFolder
 
 KEEP = Preprocessing(lowercase=False, numbers="keep", punctuation="keep")
 
@@ -41,10 +43,27 @@ def test_new_text_gets_the_form_of_a_prepared_one(vocabulary: str, tokens: str) 
 
 
 @pytest.mark.parametrize(
-    ("preprocessing", "vocabulary"), [(KEEP, "the 25 N"), (KEEP, "the dog"), (Preprocessing(), "the N %")]
+    ("preprocessing", "vocabulary"),
+    [
+        (KEEP, "the 25 N"),
+        (KEEP, "the dog"),
+        (Preprocessing(), "the N %"),
+        (Preprocessing(punctuation="keep", lowercase=False), "the N"),  # it has written the N itself
+    ],
 )
 def test_new_text_of_other_runs_is_treated_as_their_own(preprocessing: Preprocessing, vocabulary: str) -> None:
     assert preprocessing.completed(vocabulary.split()) is preprocessing
+
+
+def test_classes_of_unknown_words_are_no_frequent_words() -> None:
+    classes = [f"<unk:-{letter}>" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    assert KEEP.completed(["<pad>", "<unk>", *classes, "the", ",", "N"]).punctuation == "keep"
+
+
+@pytest.mark.parametrize("name", ["english-surprisal", "french", "german", "spanish"])
+def test_grammars_that_can_be_installed_read_as_they_were_trained(name: str) -> None:
+    folder = RunFolder(Path(__file__).parents[2] / "packages" / name)
+    assert folder.read_preprocessing() == folder.read_config().data.preprocessing
 
 
 def test_marks_that_a_vocabulary_has_stay_in_trees_too() -> None:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from simplepcfg.data.languages import ENGLISH, Language, last_of_phrase, splitter
 from simplepcfg.data.penn_words import plain_apostrophes
 from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.unknown_classes import is_unknown_class
 from simplepcfg.data.vocabulary import EOS, NUMBER, SPECIAL_WORDS
 from simplepcfg.errors import InputError
 
@@ -77,21 +79,21 @@ class Preprocessing(BaseModel):
     def completed(self, vocabulary: Sequence[str]) -> Preprocessing:
         """Return the preprocessing of new text for a run that learned from prepared text, or this one for other runs.
 
-        A vocabulary, the most frequent words first, that has an `N` and no number comes from prepared text. Numbers of
-        a new text then become `N`, it is lower-cased if all words of the vocabulary are, and loses its punctuation if
-        no separator is among the most frequent words. Words of the vocabulary, such as `mid-Ns` and `%`, stay, so that
-        text prepared in the same way is not changed, except for separators that tags had taken for words.
+        A vocabulary, the most frequent words first, that has an `N` and no number comes from prepared text if the run
+        itself keeps numbers. Those of a new text then become `N`, it is lower-cased if all words of the vocabulary are,
+        and loses its punctuation if no separator is among the most frequent words. Words of the vocabulary, such as
+        `mid-Ns` and `%`, stay, so that text prepared in the same way is not changed, except for separators that tags
+        had taken for words.
         """
         words = frozenset(vocabulary) - SPECIAL_WORDS
-        if NUMBER not in words or any(map(_NUMBER.fullmatch, words)):
+        if self.numbers == NUMBER or NUMBER not in words or any(map(_NUMBER.fullmatch, words)):
             return self
         without_numbers = (word.replace(NUMBER, "") for word in words)
         lowercase = self.lowercase or all(word == word.lower() for word in without_numbers)
-        drops = self.punctuation == "drop" or not any(map(is_separator, vocabulary[:MOST_FREQUENT]))
+        own = (word for word in vocabulary if word not in SPECIAL_WORDS and not is_unknown_class(word))
+        drops = self.punctuation == "drop" or not any(map(is_separator, islice(own, MOST_FREQUENT)))
         shown = {"lowercase": lowercase, "numbers": "N", "punctuation": "drop" if drops else "keep"}
         completed = self.model_copy(update=shown)
-        if completed == self:
-            return self
         completed._kept_words = frozenset(word for word in words if not (drops and is_separator(word)))
         return completed
 
