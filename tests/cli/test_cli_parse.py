@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from nltk.tree import Tree
@@ -18,6 +19,7 @@ from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.sentence_stream import SentenceStream
 from simplepcfg.grammars import simple
 from simplepcfg.inference import batches as batched
+from simplepcfg.progress import heard_by
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
@@ -168,10 +170,20 @@ def test_at_a_keyboard_the_remark_can_be_silenced(
         def isatty(self) -> bool:
             return True
 
+    def begin(*_: object) -> None:
+        raise AssertionError("a line that is drawn again erases what is being typed")
+
+    listener = SimpleNamespace(begin=begin)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"the dog\ncat\n")))
-    with SentenceStream(parse.ParseRequest(run="tiny", quiet=quiet), "parsing", load(tiny_run)) as stream:
+    run, asked = load(tiny_run), parse.ParseRequest(run="tiny", quiet=quiet)
+    with heard_by(listener), SentenceStream(asked, "parsing", run) as stream:
         assert list(stream.chunks()) == [[["the", "dog"]], [["cat"]]]
     assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")
+
+
+def test_what_was_not_computed_has_no_log_probability(call: Call, tiny_run: Path) -> None:
+    result = call("parse", tiny_run, "--decode", "viterbi", "--k", 1, "--max-words", 2, stdin="the dog sees a cat\n")
+    assert result.out.startswith("NA\t(X ")  # as of score; -inf is what has a probability of 0
 
 
 def test_blocks_grow_with_the_work_that_they_are(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,7 @@ def test_a_stream_of_paragraphs_is_not_held() -> None:
 
 def test_split_raw_is_the_package_s() -> None:
     assert simplepcfg.split_raw("Go! I can't.") == [["Go", "!"], ["I", "ca", "n't", "."]] == split_raw("Go! I can't.")
+    assert split_raw("\ufeffGo!") == [["Go", "!"]]  # a file that an editor on Windows wrote
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,29 @@ def test_a_pool_of_forked_processes_parses(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
 
 
+SERVER = """
+import os, signal, sys, time
+from multiprocessing import forkserver
+from simplepcfg.runs.processes import process_context
+
+if __name__ == "__main__":
+    context = process_context("slow")  # takes a second to import
+    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGINT)
+    process = context.Process(target=print, args=("printed",))
+    process.start()
+    process.join()
+"""
+
+
+@pytest.mark.timeout(100)
+def test_ctrl_c_does_not_end_the_server_while_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(1)\n")
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=90, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "printed\n", "")
+
+
 def test_a_forked_process_cannot_use_the_gpu_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_computes_in", os.getpid() + 1)
     with pytest.raises(InputError, match=r"set_start_method\(\"spawn\"\)"):

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from simplepcfg.runs.checkpoint import Checkpoint
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.training import Interrupted, PlainReporter, Reporter, loop, train
 from simplepcfg.training.reporting.progress import EpochReport
+from simplepcfg.training.signals import StopSignals
 from toy_runs import SignalAt, differences, toy_sentences
 
 
@@ -71,6 +73,14 @@ def test_checkpoints_do_not_disturb(make_config, whole, tmp_path: Path) -> None:
     seldom = RunFolder(tmp_path / "seldom")
     train(make_config("training.checkpoint_steps=0"), seldom.path)
     assert seldom.metrics.read_bytes() == whole.metrics.read_bytes()
+
+
+def test_a_library_that_catches_all_errors_does_not_keep_a_run_from_stopping() -> None:
+    with StopSignals() as stop:
+        with suppress(Exception):  # as imports that are only tried do
+            os.kill(os.getpid(), signal.SIGTERM)
+        stop.defer()
+        assert stop.requested == signal.SIGTERM
 
 
 def test_second_signal_stops_at_once(make_config, tmp_path: Path) -> None:

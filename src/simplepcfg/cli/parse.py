@@ -61,7 +61,7 @@ def command(request: ParseRequest) -> None:
 
     Punctuation that the run drops is attached to the lowest node around it. Symbols have numbers: nonterminal 12
     is NT-12, preterminal 5 is T-5. With --k a line has the log-probability of a tree (nats), a tab and the tree, the
-    best first; an empty line ends each sentence, and one without a tree has -inf.
+    best first; an empty line ends each sentence, and one without a tree has -inf, one not computed NA.
 
     \b
     Example:
@@ -140,7 +140,7 @@ def _text_of(item: "Item", answer: Any, request: ParseRequest, place: Mapping[st
 
     if answer is None:
         flat = SpanTree.from_spans(item.words, [])
-        answer = flat if request.k is None else [ScoredTree(flat, -math.inf)]
+        answer = flat if request.k is None else [ScoredTree(flat, math.nan)]
     if request.k is not None:
         return render_k_best(answer, request.format, place, item.offsets)
     return render(answer, request.format, request.decode == "viterbi", place, item.offsets)

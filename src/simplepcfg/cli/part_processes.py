@@ -61,8 +61,9 @@ def write_parts(
         for device in devices:
             ours, theirs = context.Pipe()
             asked = replace(request, device=device, quiet=False)
-            processes[ours] = context.Process(target=_work, args=(theirs, prepare, asked), daemon=True)
-            processes[ours].start()
+            started = context.Process(target=_work, args=(theirs, prepare, asked), daemon=True)
+            started.start()
+            processes[ours] = started
             theirs.close()
             busy[ours] = None  # until it has loaded the grammar
         for part in parts:

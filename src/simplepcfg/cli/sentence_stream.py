@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -67,8 +68,10 @@ class SentenceStream:
             self._files, self._items, size = inputs.files, inputs, inputs.size
         else:
             self._files, self._items, size = [part.file], part.items, None
-        self._stage = stage(title(doing, self._files), size)
         self._at_keyboard = self._files == [STDIN] and sys.stdin.isatty()
+        # A line that is drawn again and again would erase what is being typed.
+        told = nullcontext(lambda amount: None) if self._at_keyboard else stage(title(doing, self._files), size)
+        self._stage: AbstractContextManager[Callable[[float], None]] = told
         self._run, self._asked = run, asked
         self._trained = run if isinstance(run, Run) else None  # None for an n-gram model
         self._most = longest_sentence(run, asked.max_words) if isinstance(run, Run) else asked.max_words

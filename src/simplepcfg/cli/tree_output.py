@@ -82,9 +82,13 @@ def render_k_best(
         return ""
     separator = "\n" if format == "pretty" else "\t"
     shown = [
-        f"{item.log_probability:.6f}{separator}{render(item.tree, format, True, place, offsets)}" for item in trees
+        f"{_number(item.log_probability)}{separator}{render(item.tree, format, True, place, offsets)}" for item in trees
     ]
     return "\n".join(shown if format == "pretty" else [*shown, ""])
+
+
+def _number(log_probability: float) -> str:
+    return "NA" if math.isnan(log_probability) else f"{log_probability:.6f}"
 
 
 def _wide_spans(tree: "SpanTree") -> list[list[int]]:

@@ -61,7 +61,7 @@ def split_raw(text: str, language: str = ENGLISH) -> list[list[str]]:
     """
     if not isinstance(text, str):
         raise InputError(f"{shortened(repr(text))} is not a string; give raw text as one string")
-    return list(words_of_lines(text.split("\n"), language))
+    return list(words_of_lines(text.removeprefix("\ufeff").split("\n"), language))  # no byte order mark
 
 
 def words_of_lines(lines: Iterable[str], language: str = ENGLISH) -> Iterator[list[str]]:

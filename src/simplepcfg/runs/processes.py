@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,7 +25,23 @@ def process_context(module: str) -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([module])
+    _start_server()
     return context
+
+
+def _start_server() -> None:
+    """Start the server that forks, deaf to SIGINT: Ctrl-C, which all processes hear, would end it while it imports.
+
+    The processes that it forks are deaf to it, too, and are asked to stop by SIGTERM.
+    """
+    from multiprocessing import forkserver, resource_tracker
+
+    resource_tracker.ensure_running()  # would undo what follows
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # here it is only put off
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _computes_in: int | None = None  # the process that computed last; another one than this if it has forked this one

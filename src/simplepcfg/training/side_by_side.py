@@ -41,9 +41,8 @@ def run_side_by_side(
     """Call `function(tell, task)` for each named task, `jobs` at a time, each in a new process with its share of cores.
 
     `tell` hands a line to `note`, under the name of the task. Returns the outcomes in the order of `tasks`. A process
-    that dies is an error of its task alone. SIGINT and SIGTERM are passed on to every process once, no further one is
-    started, and Interrupted is raised at the end, with the message `stopped`; a second signal is passed on, too, and
-    stops them at once.
+    that dies is an error of its task alone. After SIGINT or SIGTERM every process is asked to stop, no further one is
+    started, and Interrupted is raised at the end, with the message `stopped`; a second signal stops them at once.
     """
     context = process_context("simplepcfg.training.start")
     waiting = list(tasks)
@@ -76,9 +75,9 @@ def run_side_by_side(
                         note(f"{process.name} failed: {message.traceback or message.error}")
                 if stop.requested is not None and passed_on is None:
                     passed_on = stop.requested
-                    _signal_all(running.values(), passed_on)
+                    _stop_all(running.values())
         except Interrupted:  # the second signal
-            _signal_all(running.values(), signal.SIGTERM)
+            _stop_all(running.values())
             for process in running.values():
                 process.join()
             raise
@@ -103,10 +102,11 @@ def _stop_with(parent: BaseProcess) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _signal_all(processes: Iterable[BaseProcess], number: int) -> None:
+def _stop_all(processes: Iterable[BaseProcess]) -> None:
+    """Ask all to stop. A process that has not yet begun its task ends by SIGTERM; it would not hear of SIGINT."""
     for process in processes:
         if process.is_alive() and process.pid is not None:
-            os.kill(process.pid, number)
+            os.kill(process.pid, signal.SIGTERM)
 
 
 def _receive(connection: Connection, process: BaseProcess) -> str | Outcome:

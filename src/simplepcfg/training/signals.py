@@ -46,9 +46,9 @@ class StopSignals:
         self._deferred = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
+        name, second = signal.Signals(number).name, self.requested is not None
+        self.requested = number  # also where it is raised: a library may catch all errors of what it tries
         if not self._deferred:
             raise Interrupted(f"stopped by {name} before the first step", number)
-        if self.requested is not None:
+        if second:
             raise Interrupted(f"stopped at once by a second {name}; the last checkpoint stands", number)
-        self.requested = number
