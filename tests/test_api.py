@@ -163,7 +163,7 @@ def test_fit_refuses_what_is_no_text(source: object) -> None:
         fit(source, settings=TINY)  # type: ignore[arg-type]
 
 
-def test_an_interrupted_fit_in_memory_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_fit_in_memory_promises_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def stop(*_: object, **__: object) -> None:
         raise Interrupted("all saved; go on with --resume", signal.SIGINT)
 
@@ -171,8 +171,11 @@ def test_an_interrupted_fit_in_memory_promises_nothing(monkeypatch: pytest.Monke
     with pytest.raises(Interrupted, match=r"^stopped by SIGINT; nothing was kept: .*out=") as caught:
         fit(["the dog barks"], settings=TINY)
     assert caught.value.exit_code == 130
-    with pytest.raises(Interrupted, match=r"simplepcfg\.training\.train\(None, 'f', train_text=\.\.\., resume=True\)"):
-        fit(["the dog barks"], settings=TINY, out="f")  # the command line could not read the text
+    with pytest.raises(Interrupted, match=r"^all saved"):  # nothing had begun
+        fit(["the dog barks"], settings=TINY, out=tmp_path)
+    (tmp_path / "config.toml").touch()
+    with pytest.raises(Interrupted, match=r"simplepcfg\.training\.train\(None, '.*', train_text=\.\.\., resume=True\)"):
+        fit(["the dog barks"], settings=TINY, out=tmp_path)  # the command line could not read the text
 
 
 def test_fit_on_raw_text(tmp_path: Path) -> None:

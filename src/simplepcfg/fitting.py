@@ -18,6 +18,7 @@ from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import listed
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import DataConfig, RunConfig
+from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.signals import Interrupted
@@ -63,7 +64,8 @@ def fit(
         try:
             train_run(chosen, folder, device=device, reporter=reporter, train_text=train_text, valid_text=valid_text)
         except Interrupted as error:
-            if out is not None and train_text is None and valid_text is None:
+            in_memory = train_text is not None or valid_text is not None
+            if out is not None and not (in_memory and RunFolder(Path(out)).config.exists()):
                 raise
             advice = "nothing was kept: give fit a folder, out=..., to be able to go on"
             if out is not None:  # no command could read the text
