@@ -1,5 +1,6 @@
 """The commands of docs/linguists.md, run one after another in an empty folder."""
 
+import io
 import re
 import shlex
 from pathlib import Path
@@ -37,3 +38,13 @@ def test_every_command_runs(call: Call, tmp_path: Path, monkeypatch: pytest.Monk
     scored = pandas.read_csv("scored.tsv", sep="\t")
     assert len(scored) == 10
     assert {"item", "condition", "zone", "surprisal_bits_prev2", "unknown_prev2"} <= set(scored.columns)
+
+
+def test_the_figures_of_the_page(call: Call, tmp_path: Path) -> None:
+    """A comma costs or saves surprisal only where a grammar sees it."""
+    page, items = PAGE.read_text(encoding="utf-8"), tmp_path / "items.tsv"
+    items.write_text(dict(FILE.findall(page))["items.tsv"])
+    grammar = PAGE.parents[1] / "packages" / "english-surprisal"
+    scored = pandas.read_csv(io.StringIO(call("score", grammar, items, "--regions").out), sep="\t")
+    ran = scored[scored["region"] == "ran"].set_index("condition")["surprisal_bits"]
+    assert f"`ran` has\n{ran['ambiguous']:.1f} bits, and {ran['comma']:.1f} after the comma" in page
