@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
+from simplepcfg.errors import InputError, NumericalError, SimplePCFGError
 from simplepcfg.runs.checksums import verify_checksum_line
 from simplepcfg.runs.config.files import load_config, save_config
 from simplepcfg.runs.config.schema import RunConfig
@@ -173,7 +173,7 @@ def train_groups(
 def _results(outcomes: Mapping[str, Outcome], new: Sequence[SeedsFolder], go_on: str) -> dict[str, TrainingResult]:
     """Return the results of all runs; where one failed, withdraw `new` folders without a run, and raise SeedsFailed.
 
-    `go_on` says how the runs that are kept go on, unless all of them would fail again.
+    `go_on` says how the runs that are kept go on; with numbers out of range all of them would fail again.
     """
     failed = {name: item for name, item in outcomes.items() if item.error is not None}
     if failed:
@@ -185,7 +185,7 @@ def _results(outcomes: Mapping[str, Outcome], new: Sequence[SeedsFolder], go_on:
         elif new and not any(folder.exists() for folder in new):
             advice = "nothing was kept, begin again"
         else:
-            advice = go_on if first.exit_code == ResourceError.exit_code else "begin again in another folder"
+            advice = "begin again in another folder" if first.exit_code == NumericalError.exit_code else go_on
         message = f"{len(failed)} of {len(outcomes)} runs failed ({', '.join(failed)}): {first.error}; {advice}"
         raise SeedsFailed(message, first.exit_code or 1)
     return {name: item.result for name, item in outcomes.items() if item.result is not None}
