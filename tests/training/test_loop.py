@@ -249,7 +249,7 @@ def test_out_of_memory_is_a_resource_error(make_config, tmp_path: Path, monkeypa
         raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1 bytes.")
 
     monkeypatch.setattr(SimpleNPCFG, "loss", loss)
-    with pytest.raises(ResourceError, match=r"out of memory while training; begin a run with a lower training\.batch_size"):
+    with pytest.raises(ResourceError, match=r"out of memory while training; begin .* training\.batch_size"):
         train(make_config(), tmp_path / "run")
 
 
