@@ -259,11 +259,11 @@ def _train_command(done: "Preparation", conventions: "Conventions", config: str)
     """Return the command that trains on what was written, with the settings of prepared.toml."""
     from simplepcfg.data.preparation import AS_PREPARED
 
-    folder, usual = done.folder, type(conventions)()
+    folder, defaults = done.folder, type(conventions)()
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
     values = dict(AS_PREPARED)
     for key in ("vocabulary_size", "min_count"):
-        if getattr(conventions, key) != getattr(usual, key):
+        if getattr(conventions, key) != getattr(defaults, key):
             values[key] = getattr(conventions, key)
     settings = "".join(f" --set data.{key}={str(value).lower()}" for key, value in values.items())  # false, keep
     out = f" --out {shlex.quote(f'runs/{folder.resolve().name}')}"

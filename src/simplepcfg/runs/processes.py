@@ -36,7 +36,7 @@ def _start_server() -> None:
     """
     from multiprocessing import forkserver, resource_tracker
 
-    resource_tracker.ensure_running()  # would undo what follows
+    resource_tracker.ensure_running()  # started later, it would let SIGINT through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # here it is only put off
     try:
         forkserver.ensure_running()

@@ -46,18 +46,17 @@ def table_types(annotation: object) -> list[type]:
 
 
 def nearest_key(unknown: str, kind: str | None = None) -> str | None:
-    """Return the valid dotted key that was most likely meant, a sibling or the same word in another table, or None.
+    """Return the valid dotted key that was most likely meant, or the table, or None.
 
     If `kind` is given, only the model keys of this kind are candidates.
     """
     others = {config for name, config in KINDS.items() if kind is not None and name != kind}
     valid = sorted({key.name for key in all_keys() if key.owner not in others})
-    tables = {name.rpartition(".")[0] for name in valid}
-    if "." not in unknown and (matches := difflib.get_close_matches(unknown, tables - {""}, n=1, cutoff=0.75)):
-        return matches[0]
     table, _, leaf = unknown.rpartition(".")
     siblings = {name.rpartition(".")[2]: name for name in valid if name.rpartition(".")[0] == table}
+    tables = {key.rpartition(".")[0] for key in valid if "." in key and not table}
     for candidates, word in (
+        ({name: name for name in tables}, unknown),
         (siblings, leaf),
         ({name.rpartition(".")[2]: name for name in valid}, leaf),
         # In an existing table the common prefix would make every key similar.
