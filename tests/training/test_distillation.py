@@ -10,7 +10,7 @@ import torch
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
-from simplepcfg.runs.run_folder import load_run
+from simplepcfg.runs.run_folder import load_run, runs_inside
 from simplepcfg.training import start
 from simplepcfg.training.distillation import DistillationFolder, distil, student_config
 from simplepcfg.training.seeds import SeedsFailed
@@ -104,6 +104,12 @@ def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
     assert not both.members("third").path.exists()  # refused before it is trained
     with pytest.raises(InputError, match="the student prepares words in another way than first"):
         distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.lowercase=false"))
+    with pytest.raises(InputError, match="make data.unknown_classes the same"):  # which keep the case of words
+        student = configuration(tmp_path, "data.unknown_classes=endings", "data.lowercase=true")
+        distil({"first": configuration(tmp_path, "data.lowercase=true")}, tmp_path / "other", 1, student=student)
+    members = [str(one.members(name).folder(0)) for name in configs]
+    assert runs_inside(str(one.path / "members")) == members  # of all configurations
+    assert runs_inside(str(one.path)) == [str(one.student)]
 
 
 def test_members_with_the_best_likelihood_teach(tmp_path: Path) -> None:

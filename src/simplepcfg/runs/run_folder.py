@@ -296,12 +296,18 @@ def _is_intact(path: Path) -> bool:
 
 
 def runs_inside(name: str) -> list[str]:
-    """Return the finished runs in a folder that is no run itself, by name and with numbers in their order."""
+    """Return the finished runs in a folder that is no run itself, by name and with numbers in their order.
+
+    If there are none, those of the folders in it: of `distil`, the members of all configurations.
+    """
     folder = Path(name)
     try:
         if not folder.is_dir() or RunFolder(folder).holds_a_run():
             return []
-        return [str(inner) for inner in sorted(folder.iterdir(), key=_order) if RunFolder(inner).model.is_file()]
+        inside = sorted(folder.iterdir(), key=_order)
+        groups = [[each] for each in inside if RunFolder(each).model.is_file()]
+        groups = groups or [sorted(each.iterdir(), key=_order) for each in inside if each.is_dir()]
+        return [str(run) for group in groups for run in group if RunFolder(run).model.is_file()]
     except OSError:
         return []
 

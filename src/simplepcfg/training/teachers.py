@@ -151,7 +151,10 @@ def check_teacher(name: str, teacher: RunConfig, other: str, config: RunConfig) 
     if not teacher.model.has_trees:
         raise InputError(f"{name}: a model of kind {teacher.model.kind} has no trees; leave it out")
     theirs, ours = teacher.data.preprocessing.model_dump(), config.data.preprocessing.model_dump()
-    if differ := [f"data.{key}" for key in ours if theirs[key] != ours[key]]:
+    differ = [f"data.{key}" for key in ours if theirs[key] != ours[key]]
+    if teacher.data.lowercase == config.data.lowercase:  # Case is then kept by classes of unknown words.
+        differ = [key.replace("lowercase", "unknown_classes") for key in differ]
+    if differ:
         raise InputError(f"{name} prepares words in another way than {other}; make {', '.join(differ)} the same")
 
 
