@@ -1,4 +1,4 @@
-"""Teachers chosen without gold trees: configurations of another mind, and the agreement of trees."""
+"""Teachers chosen without gold trees: members that have failed, and the agreement of trees."""
 
 import json
 from pathlib import Path
@@ -27,33 +27,24 @@ def table(within: float, other: float, across: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("within", "other", "across", "two_minds"),
-    [
-        (0.8, 0.7, 0.5, True),
-        (0.8, 0.4, 0.45, False),  # the members of the second differ as much from each other: independent mistakes
-        (0.84, 0.77, 0.63, False),
-        (0.95, 0.73, 0.54, True),
-        (0.8, 0.7, 0.65, False),  # they agree across configurations, too
-    ],
+    ("across", "branching", "teaches"),
+    [(0.6, 0.54, True), (0.56, 0.92, False), (0.62, 0.76, True), (0.62, 0.78, False), (0.54, 0.3, False)],
 )
-def test_two_minds(within: float, other: float, across: float, two_minds: bool) -> None:
-    names = ["best", "best", "worse", "worse"]
-    values = table(within, other, across)
-    assert teacher_choice._disagree("worse", "best", names, values, range(4)) == two_minds
-
-
-def test_single_members_are_kept() -> None:
-    values = torch.tensor([[1.0, 0.1], [0.1, 1.0]])
-    assert not teacher_choice._disagree("a", "b", ["a", "b"], values, range(2))
+def test_members_that_branch_to_one_side_are_left_out(across: float, branching: float, teaches: bool) -> None:
+    names, values = ["best", "best", "other", "other"], table(0.8, 0.8, across)
+    branches = torch.tensor([0.9, 0.9, branching, branching])  # those of the likeliest teach in any case
+    places = teacher_choice._agreeing("best", names, values, branches, range(4))
+    assert places == ([0, 1, 2, 3] if teaches else [0, 1])
 
 
 def test_failed_members_are_left_out() -> None:
     names = ["best", "best", "other", "other"]
     values = table(0.8, 0.4, 0.6)
     values[:2, 3] = values[3, :2] = torch.tensor([0.6, 0.4])  # 0.5 on the average
-    assert teacher_choice._agreeing("best", names, values, [0, 1, 2, 3]) == [0, 1, 2]
-    assert teacher_choice._agreeing("best", names, values, [0, 3]) == [0, 3]
-    assert teacher_choice._agreeing("other", names, values, [1, 3]) == [3]
+    branching = torch.zeros(4)
+    assert teacher_choice._agreeing("best", names, values, branching, [0, 1, 2, 3]) == [0, 1, 2]
+    assert teacher_choice._agreeing("best", names, values, branching, [0, 3]) == [0, 3]
+    assert teacher_choice._agreeing("other", names, values, branching, [1, 3]) == [3]
 
 
 def test_which_members_are_kept() -> None:
@@ -70,7 +61,9 @@ def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     for seed, run in enumerate(runs):
         train(config.model_copy(update={"seed": seed}), run)
     sentences = [line.split() for line in tiny_sentences(40)]
-    agreement = tree_agreement([*runs, runs[0]], sentences, torch.device("cpu"))
+    agreement, branching = tree_agreement([*runs, runs[0]], sentences, torch.device("cpu"))
+    assert branching[0] == branching[2]
+    assert 0 < branching[0] < 1
     assert agreement.diagonal().tolist() == [1.0, 1.0, 1.0]
     assert agreement[0, 2] == 1
     assert torch.equal(agreement, agreement.T)
@@ -82,6 +75,12 @@ def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert record["members"] == record["teachers"] == ["a/seed-0", "a/seed-1"]
     (tmp_path / "members" / "teachers.json").write_text("{")  # damaged
     assert choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append) == first
-    assert tree_agreement(runs, [], torch.device("cpu")).tolist() == [[1, 1], [1, 1]]  # a text of two-word sentences
+    none = tree_agreement(runs, [], torch.device("cpu"))  # a text of two-word sentences
+    assert [values.tolist() for values in none] == [[[1, 1], [1, 1]], [0, 0]]
+    trees = torch.zeros(1, 5, 5, dtype=torch.bool)
+    trees[0, [0, 1, 2], 4] = True
+    monkeypatch.setattr(teacher_choice, "best_tree_mask", lambda *_: trees)
+    assert tree_agreement(runs[:1], ["abcd"], torch.device("cpu"))[1].tolist() == [1]
+    monkeypatch.undo()
     monkeypatch.setattr(teacher_choice, "tree_agreement", lambda *_: pytest.fail("computed twice"))
     assert choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append) == first
