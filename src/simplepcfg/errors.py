@@ -61,6 +61,11 @@ def naming_file(name: object) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(name)) from None
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """Return a text, its end replaced by … if it is very long."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number and what it counts, for messages: `1 word`, `1,200 words`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

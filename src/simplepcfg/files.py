@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import glob
+import hashlib
 import itertools
 import json
 import math
@@ -142,6 +143,12 @@ def crc32_of_file(path: Path, length: int | None = None) -> int:
         if hasattr(os, "posix_fadvise"):  # Drop cached pages, so that the bytes come from the disk.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         return crc32(chunks(stream, length))
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file's contents."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def chunks(stream: RawIOBase, length: int | None = None) -> Iterable[bytes]:

@@ -22,6 +22,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     # Grammars of a few steps hardly agree.
     monkeypatch.setattr("simplepcfg.training.teacher_choice.LEAST_AGREEMENT", 0.0)
+    monkeypatch.setattr("simplepcfg.training.teacher_choice.MARGIN", 2.0)
 
 
 def test_members_student_and_table(call: Call, text_file: Path, trees_file: Path) -> None:

@@ -2,16 +2,13 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simplepcfg.data.batching import collate, evaluation_batches, training_batches
-from simplepcfg.errors import InputError
 
 corpora = st.lists(st.integers(1, 12), max_size=80)
 
@@ -68,16 +65,3 @@ def test_collate() -> None:
     assert batch.words.dtype == batch.lengths.dtype == torch.int64
     assert torch.equal(batch.to("cpu").words, batch.words)
     assert collate([], []).words.shape == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: training_batches([3, 0], 2, 0, 0), r"lengths\[1\] = 0; leave empty sentences out"),
-        (lambda: training_batches([3], 0, 0, 0), "batch_size = 0"),
-        (lambda: evaluation_batches([3], max_cells=0), "max_cells = 0"),
-    ],
-)
-def test_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()

@@ -4,12 +4,10 @@ import gzip
 import io
 import os
 import signal
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
-from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -88,8 +86,10 @@ def _work(connection: Connection, prepare: Prepare, request: SentencesRequest) -
     """Answer the parts that come, one thread a process, until there are none or the main process has died."""
     import torch
 
+    from simplepcfg.runs.processes import when_parent_ends
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process hears of it, too
-    threading.Thread(target=_end_with_main_process, daemon=True).start()
+    when_parent_ends(lambda: os._exit(1))
     warnings.simplefilter("ignore", TextWarning)  # commands make their own remarks on text
     torch.set_num_threads(1)  # whatever the number of processes: it may change last digits
     try:
@@ -112,10 +112,3 @@ def _work(connection: Connection, prepare: Prepare, request: SentencesRequest) -
         if not isinstance(error, SimplePCFGError | OSError) and not is_out_of_memory(error):
             raise
         connection.send(error)
-
-
-def _end_with_main_process() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, results_console, write_json, write_lines
 from simplepcfg.cli.requests import arg, opt
-from simplepcfg.data.raw_text import shortened
-from simplepcfg.errors import counted
+from simplepcfg.errors import counted, shortened
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,7 +9,6 @@ import torch
 
 from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.vocabulary import PAD_ID
-from simplepcfg.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,7 @@ def training_batches(lengths: Sequence[int] | torch.Tensor, batch_size: int, see
     Batches are drawn from sentences of one length as long as these fill a batch; what is left over of each
     length is put together with the nearest ones. Only the last of those may be smaller than `batch_size`.
     """
-    sizes = _checked_lengths(lengths)
-    if batch_size < 1:
-        raise InputError(f"batch_size = {batch_size}; it must be 1 or more")
+    sizes = torch.as_tensor(lengths, dtype=torch.int64)
     if not len(sizes):
         return []
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
@@ -69,9 +66,7 @@ def training_batches(lengths: Sequence[int] | torch.Tensor, batch_size: int, see
 
 def evaluation_batches(lengths: Sequence[int], max_cells: int = 100_000, batch_size: int = 256) -> list[list[int]]:
     """Return index lists by growing length, each with B · n² ≤ `max_cells` or a single sentence beyond that."""
-    sizes = _checked_lengths(lengths)
-    if max_cells < 1 or batch_size < 1:
-        raise InputError(f"max_cells = {max_cells}, batch_size = {batch_size}; both must be 1 or more")
+    sizes = torch.as_tensor(lengths, dtype=torch.int64)
     batches: list[list[int]] = []
     current: list[int] = []
     for index in torch.argsort(sizes, stable=True).tolist():
@@ -90,11 +85,3 @@ def collate(sentences: Sequence[Sequence[int]], indices: Sequence[int]) -> Batch
     else:
         text = EncodedText.of(sentences[index] for index in indices)
     return Batch(torch.from_numpy(text.padded(PAD_ID)), torch.from_numpy(text.lengths), list(indices))
-
-
-def _checked_lengths(lengths: Sequence[int] | torch.Tensor) -> torch.Tensor:
-    sizes = torch.as_tensor(lengths, dtype=torch.int64)
-    if len(sizes) and int(sizes.min()) < 1:
-        place = int(sizes.argmin())
-        raise InputError(f"lengths[{place}] = {int(lengths[place])}; leave empty sentences out before batching")
-    return sizes

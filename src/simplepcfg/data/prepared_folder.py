@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import tomllib
@@ -13,6 +12,7 @@ from pathlib import Path
 import tomli_w
 
 from simplepcfg.errors import InputError, naming_file
+from simplepcfg.files import sha256_of_file
 from simplepcfg.version import __version__
 
 DESCRIPTION = "prepared.toml"
@@ -70,16 +70,11 @@ def _moved_before_a_kill(out: Path) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
     files = [path for path in out.iterdir() if path.name in hashes and path.is_file()]
-    return [path.name for path in files if hashes[path.name] == _sha256(path)]
+    return [path.name for path in files if hashes[path.name] == sha256_of_file(path)]
 
 
 def write_toml(folder: Path, description: Mapping[str, object]) -> None:
     """Write prepared.toml: the description, and the hash of every file."""
-    hashes = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    hashes = {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())}
     text = tomli_w.dumps({"simplepcfg": __version__, **description, "sha256": hashes})
     (folder / DESCRIPTION).write_text(_HEADING + text, encoding="utf-8")
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from simplepcfg.data import languages
 from simplepcfg.data.languages import ENGLISH, splitter
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, shortened
 
 Example = TypeVar("Example")
 
@@ -163,11 +163,6 @@ def inner_sentence_end(sentences: Iterable[Sequence[str]]) -> str | None:
     words, split by Penn's conventions, hold an end of a sentence before their last word; else None."""
     pair = _frequent_example(sentences, _inner_end, SHARE_OF_PARAGRAPHS)
     return None if pair is None else " ".join(map(shortened, pair))
-
-
-def shortened(word: str, most: int = 40) -> str:
-    """Return a word for a remark, its end replaced by … if it is very long."""
-    return word if len(word) <= most else word[: most - 1] + "…"
 
 
 def _frequent_example(

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.raw_text import shortened
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import counted
+from simplepcfg.errors import counted, shortened
 
 SHOWN = 5
 UNTRAINED = (

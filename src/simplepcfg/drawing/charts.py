@@ -6,7 +6,8 @@ import math
 from collections.abc import Collection, Sequence
 
 from simplepcfg.drawing.plots import Frame, scale_of, vertical_axis
-from simplepcfg.drawing.svg import Point, line, path, picture, rect, shortened, slanted, slanted_size, text_width, title
+from simplepcfg.drawing.svg import Point, line, path, picture, rect, slanted, slanted_size, text_width, title
+from simplepcfg.errors import shortened
 
 Span = tuple[int, int]
 

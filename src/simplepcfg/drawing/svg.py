@@ -129,11 +129,6 @@ def text_width(content: str, size: float = 14.0) -> float:
     return size * sum(map(_character_width, content))
 
 
-def shortened(content: str, most: int) -> str:
-    """Return at most so many characters of a text, the last of them an ellipsis if some are left out."""
-    return content if len(content) <= most else content[: most - 1] + "…"
-
-
 def _character_width(character: str) -> float:
     if character in _NARROW:
         return 0.34

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal, Protocol
 
-from simplepcfg.drawing.svg import element, path, picture, rect, shortened, text, text_width, title
+from simplepcfg.drawing.svg import element, path, picture, rect, text, text_width, title
+from simplepcfg.errors import shortened
 
 # Labels of trees without symbols: such nodes are drawn as dots, and such tags are left out.
 PLAIN_LABELS = frozenset({"X", "T", ""})

@@ -7,19 +7,18 @@ sentences of fewer than two words. Without gold spans recall is 1, and precision
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from simplepcfg.data.conventions import plain_label
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
 Spans = frozenset[tuple[int, int]]
 
 LENGTH_BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, None))
-_FUNCTION_TAG = re.compile("[-=|]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +101,7 @@ def evaluation_spans(tree: SpanTree) -> Spans:
 
 def strip_function_tags(label: str) -> str:
     """Return a label without function tags: NP-SBJ-1, NP=2 and ADVP|PRT become NP, NP and ADVP; -LRB- stays."""
-    if label.startswith("-"):
-        return label
-    return _FUNCTION_TAG.split(label, maxsplit=1)[0] or label
+    return label if label.startswith("-") else plain_label(label.split("|", 1)[0]) or label
 
 
 def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[int, int]]]) -> F1Report:

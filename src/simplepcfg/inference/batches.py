@@ -9,8 +9,7 @@ from typing import TypeVar
 import torch
 
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
-from simplepcfg.data.raw_text import shortened
-from simplepcfg.errors import ResourceError, counted
+from simplepcfg.errors import ResourceError, counted, shortened
 from simplepcfg.evaluation import likelihood
 from simplepcfg.grammars import Grammar
 from simplepcfg.inference.trained_model import TrainedModel

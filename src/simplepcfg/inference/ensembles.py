@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.raw_text import shortened
 from simplepcfg.data.readers import read_trees
 from simplepcfg.data.trees import PHRASE_LABEL, SpanTree, as_tree
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, shortened
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.marginals import span_marginals

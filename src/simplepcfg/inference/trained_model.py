@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from simplepcfg.data.batching import Batch
-from simplepcfg.data.preprocessing import Prepared, Preprocessing
+from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
@@ -49,7 +49,7 @@ class TrainedModel:
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.config = config
-        self._preprocessing = config.data.preprocessing.completed(vocabulary.words)
+        self.preprocessing = config.data.preprocessing.completed(vocabulary.words)
         self.directory = directory
         self.best = dict(best or {})
         self.spelling = spelling
@@ -69,11 +69,6 @@ class TrainedModel:
         if self.directory is None:
             return self.config.name
         return name_of(self.directory) or str(self.directory)
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """What is done to a text before the model sees it."""
-        return self._preprocessing
 
     @property
     def device(self) -> torch.device:

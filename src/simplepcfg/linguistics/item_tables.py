@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from os import PathLike
 
-from simplepcfg.data.raw_text import inner_sentence_end, shortened
+from simplepcfg.data.raw_text import inner_sentence_end
 from simplepcfg.data.readers import display_name, open_text
-from simplepcfg.errors import InputError, counted
+from simplepcfg.errors import InputError, counted, shortened
 from simplepcfg.linguistics.delimited_rows import delimited_rows
 from simplepcfg.linguistics.regions import RegionSurprisal, region_surprisals, tokenise_regions
 from simplepcfg.linguistics.word_model import INFORMATION, WordModel

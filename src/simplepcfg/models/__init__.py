@@ -6,6 +6,7 @@ This package needs torch alone: the configurations of models are plain dataclass
 from collections.abc import Callable
 from typing import Any
 
+from simplepcfg.errors import InputError
 from simplepcfg.models.compound import CompoundModel
 from simplepcfg.models.cpcfg import CPCFG, CPCFGConfig
 from simplepcfg.models.exact import ExactModel
@@ -85,4 +86,6 @@ def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
     >>> model.grammar().root.shape
     torch.Size([4])
     """
+    if vocabulary_size < 2:
+        raise InputError(f"vocabulary_size = {vocabulary_size}; it must hold padding and at least one word")
     return MODELS[type(config)](config, vocabulary_size)

@@ -9,7 +9,7 @@ from torch import Tensor
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.npcfg import DenseModel, DensePCFGConfig
-from simplepcfg.models.settings import ModelSizes, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,6 @@ class CPCFG(DenseModel, CompoundModel):
     """
 
     def __init__(self, config: CPCFGConfig, vocabulary_size: int) -> None:
-        check_vocabulary(vocabulary_size)
         super().__init__(config, vocabulary_size)
         self._build(config, vocabulary_size, config.latent)
 

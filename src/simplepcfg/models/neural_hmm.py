@@ -10,7 +10,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import Emissions, HiddenMarkovModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import BLOCKS, ResidualBlock, ResidualNetwork, initialise
-from simplepcfg.models.settings import ModelSizes, ResidualConfig, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, ResidualConfig, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import row_softmax, rule_softmax
@@ -74,7 +74,6 @@ class NeuralHMM(DropoutModel):
     def __init__(self, config: HiddenMarkovConfig, vocabulary_size: int, features: int = 0) -> None:
         """`features` is the number of kernel features, which a low-rank HMM has."""
         super().__init__()
-        check_vocabulary(vocabulary_size)
         self.config = config
         size, rms_norm = config.embedding, config.rms_norm
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # a, or w

@@ -10,7 +10,7 @@ from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
-from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, setting
 from simplepcfg.models.shared_layers import make_emissions, make_word_bias
 from simplepcfg.ops.neural import rule_softmax
 
@@ -103,7 +103,6 @@ class NPCFG(DenseModel, ExactModel):
 
     def __init__(self, config: NPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
-        check_vocabulary(vocabulary_size)
         self._build(config, vocabulary_size)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> DenseGrammar:

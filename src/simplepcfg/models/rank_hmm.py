@@ -11,7 +11,7 @@ from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
 from simplepcfg.models.neural_hmm import HiddenMarkovConfig
-from simplepcfg.models.settings import ModelSizes, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, setting
 from simplepcfg.models.shared_layers import apply_networks, make_emissions
 from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
@@ -53,7 +53,6 @@ class RankHMM(DropoutModel):
 
     def __init__(self, config: RankHMMConfig, vocabulary_size: int) -> None:
         super().__init__()
-        check_vocabulary(vocabulary_size)
         self.config = config
         size, rms_norm = config.embedding, config.rms_norm
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # a

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
-from simplepcfg.models.settings import ModelSizes, ResidualConfig, SymbolConfig, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, ResidualConfig, SymbolConfig, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions, make_word_bias
 from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
@@ -57,7 +57,6 @@ class RankPCFG(DropoutModel):
 
     def __init__(self, config: RankPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
-        check_vocabulary(vocabulary_size)
         self.config = config
         size = config.embedding
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))

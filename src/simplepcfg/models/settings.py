@@ -111,9 +111,3 @@ class ModelSizes:
         names = ("activations", "rules", "tags", "span_numbers", "word_numbers")
         parts: dict[str, Any] = {name: -(-getattr(self, name) // shards) for name in names}
         return replace(self, rule_gradient=True, **parts)
-
-
-def check_vocabulary(size: int) -> None:
-    """Raise InputError if a vocabulary does not hold padding, id 0, and at least one word."""
-    if size < 2:
-        raise InputError(f"vocabulary_size = {size}; it must hold padding and at least one word")

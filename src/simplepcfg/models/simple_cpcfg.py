@@ -12,7 +12,7 @@ from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import BLOCKS, FeatureNorm, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, setting
 from simplepcfg.models.shared_layers import (
     apply_networks,
     bf16_autocast,
@@ -100,7 +100,6 @@ class SimpleCPCFG(CompoundModel):
     """
 
     def __init__(self, config: SimpleCPCFGConfig, vocabulary_size: int) -> None:
-        check_vocabulary(vocabulary_size)
         super().__init__(config, vocabulary_size)
         self.config = config
         size, latent, rms_norm = config.embedding, config.latent, config.rms_norm

@@ -13,7 +13,7 @@ from simplepcfg.grammars.emissions import check_words
 from simplepcfg.grammars.sharded import ShardedGrammar
 from simplepcfg.models.initialisation import initialise_dedicated_preterminals, set_initial_logit_std
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, setting
 from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions, root_probabilities
 from simplepcfg.models.step_dropout import DropoutModel
 from simplepcfg.ops.neural import rule_probabilities
@@ -116,7 +116,6 @@ class SimpleNPCFG(DropoutModel):
 
     def __init__(self, config: SimpleNPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
-        check_vocabulary(vocabulary_size)
         self.config = config
         size, paper, rms_norm = config.embedding, config.networks == "paper", config.rms_norm
         self.symbols = nn.Parameter(torch.empty(self._rows(*self.symbol_groups)[-1][1], size))

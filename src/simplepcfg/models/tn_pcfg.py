@@ -11,7 +11,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import BLOCKS, ResidualNetwork, initialise
 from simplepcfg.models.rank_pcfg import rank_rules
-from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, setting
 from simplepcfg.models.shared_layers import make_emissions
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
 
@@ -51,7 +51,6 @@ class TensorPCFG(ExactModel):
 
     def __init__(self, config: TensorPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
-        check_vocabulary(vocabulary_size)
         self.config = config
         size = config.embedding
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))

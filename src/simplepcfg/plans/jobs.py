@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -79,12 +78,6 @@ def find_jobs(rows: Sequence[Row], texts: Sequence[Text], seeds: int) -> Iterato
                     yield Job(row, text, seed)
                 elif row.baseline is not None and seed == 1:
                     yield Job(row, text, 0)
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's contents, which tells the trees that a result is about."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def job_config(job: Job, settings: Sequence[str]) -> RunConfig:

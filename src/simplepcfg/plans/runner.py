@@ -10,9 +10,9 @@ from signal import Signals
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, NumericalError, ResourceError
 from simplepcfg.evaluation.treebank import Treebank
-from simplepcfg.files import Record
+from simplepcfg.files import Record, sha256_of_file
 from simplepcfg.inference.run import load
-from simplepcfg.plans.jobs import Job, find_jobs, find_texts, job_config, refuse_own_keys, sha256
+from simplepcfg.plans.jobs import Job, find_jobs, find_texts, job_config, refuse_own_keys
 from simplepcfg.plans.lines import REPORT_NUMBERS, result_table
 from simplepcfg.plans.result_table import ResultTable
 from simplepcfg.plans.state import Key, ReproductionFolder
@@ -54,7 +54,7 @@ def reproduce(
     # All of them before the first is trained: a misspelt key must not show after a day.
     configs = {job.key: job_config(job, settings) for job in jobs if job.row.config is not None}
     folder = ReproductionFolder(Path(out), (table.metric, *REPORT_NUMBERS))
-    tests = {text.language: sha256(text.test) for text in texts}
+    tests = {text.language: sha256_of_file(text.test) for text in texts}
     folder.open(table.name, Path(data), settings, tests)
     for text in texts:
         if text.language and text.language.lower() not in table.languages:
@@ -119,7 +119,7 @@ def _record(job: Job, table: PaperTable, config: RunConfig | None, report: Recor
         "config": job.row.config,
         "model": None if config is None else config.model_dump(mode="json")["model"],
         "test": str(job.text.test),
-        "test_sha256": sha256(job.text.test),
+        "test_sha256": sha256_of_file(job.text.test),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "simplepcfg": __version__,
         "commit": current_commit(),

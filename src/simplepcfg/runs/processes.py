@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -42,6 +44,18 @@ def _start_server() -> None:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def when_parent_ends(action: Callable[[], object]) -> None:
+    """Call `action`, from a thread, when the process that started this one has ended."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            action()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 _computes_in: int | None = None  # the process that computed last; another one than this if it has forked this one

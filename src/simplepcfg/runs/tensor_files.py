@@ -29,7 +29,6 @@ _NO_CHECKSUM = "crc32:" + "0" * _DIGITS
 _MAX_HEADER_BYTES = 100_000_000
 # A weight NAME may be stored in int8, with a factor for each row as NAME.row_scale.
 _ROW_SCALE = ".row_scale"
-_HEADER_START = 1024  # bytes within which the record begins: format, checksums and record come first, in any order
 
 
 class TensorFile(NamedTuple):
@@ -124,21 +123,6 @@ def stored_metadata(path: Path) -> dict[str, str]:
             return stream.metadata() or {}
     except (SafetensorError, OSError):
         return {}
-
-
-def is_kind_of_file(path: str | os.PathLike[str], kind: str) -> bool:
-    """Return whether the record of a file begins with this kind, by the start of its header: a truncated file has it.
-
-    A pipe is not looked into, since it can be read once only.
-    """
-    if not Path(path).is_file():
-        return False
-    start = json.dumps(json.dumps({"kind": kind})[:-1])[:-1]  # a string of JSON within JSON, without its end
-    try:
-        with open(path, "rb") as stream:
-            return f'"record":{start}'.encode() in stream.read(_HEADER_START)
-    except OSError:
-        return False
 
 
 def host_copy(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

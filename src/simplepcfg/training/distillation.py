@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from simplepcfg.errors import InputError, counted
@@ -20,6 +19,7 @@ from simplepcfg.training.teacher_choice import Choice, choose_teachers
 from simplepcfg.training.teachers import check_teacher
 
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
+TEACHER_WEIGHT = 5.0
 FULL_AGREEMENT = 0.97  # Teachers that agree as far as this have little to teach each other.
 
 
@@ -65,8 +65,6 @@ def distil(
     student: RunConfig | None = None,
     keep: int = 2,
     generations: int = 1,
-    teacher_weight: float = 5.0,
-    teacher_steps: int = 0,
     jobs: int = 1,
     device: str = "auto",
     make_reporter: MakeReporter = lambda folder, config: Reporter(),
@@ -75,9 +73,8 @@ def distil(
     """Train `seeds` members of each configuration, by its name, and then a student, by default of the first one.
 
     The student learns from the span marginals of `keep` members of each configuration, with the weight
-    `teacher_weight`, which falls to 0 over `teacher_steps`, or stays if they are 0; a configuration that names another
-    weight or number of steps keeps them. `choose_teachers` says which members teach, and that it leaves out
-    configurations that do not fit. `seeds_of` has the seeds of configurations with another number.
+    `TEACHER_WEIGHT` unless a configuration names another. `choose_teachers` says which members teach, and that it
+    leaves out configurations that do not fit. `seeds_of` has the seeds of configurations with another number.
 
     With more `generations` the members are trained again, as students of those before of other configurations.
     Generations end where the teachers' agreement no longer rises, and one that agrees less than the one before does not
@@ -101,13 +98,12 @@ def distil(
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, counts[name])
     run = RunFolder(folder.student)
-    taught = partial(student_config, weight=teacher_weight, steps=teacher_steps)
 
     def train_generation(number: int, before: Choice | None) -> Choice:
         chosen = configs
         if before is not None:
             teachers = _teachers_of(configs, before)
-            chosen = {name: taught(configs[name], runs) for name, runs in teachers.items()}
+            chosen = {name: student_config(configs[name], runs) for name, runs in teachers.items()}
             note(f"generation {number}, taught by that before")
         groups = {name: folder.members(name, number) for name in chosen}
         _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
@@ -116,7 +112,7 @@ def distil(
 
     if run.config.exists():  # One that was begun with another configuration or other members is refused.
         untrained = [folder.members(name).path for name in configs if not folder.finished(name)]
-        resumed_config(taught(student_base, [*folder.teachers(), *untrained]), run)
+        resumed_config(student_config(student_base, [*folder.teachers(), *untrained]), run)
     try:
         choice = train_generation(1, None)
         for number in range(2, generations + 1):
@@ -128,7 +124,7 @@ def distil(
             if choice.agreement < before.agreement + LEAST_GAIN:
                 choice = max(before, choice, key=lambda item: item.agreement)
                 break
-        config = taught(student_base, choice.teachers)
+        config = student_config(student_base, choice.teachers)
         note("student of " + ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher))
         resume, reporter = run.config.exists(), make_reporter(run.path, config)
         return train(config, run.path, resume=resume, device=device, reporter=reporter)
@@ -173,12 +169,11 @@ def _train_members(
         train_groups(groups, jobs, device=device, note=note)
 
 
-def student_config(config: RunConfig, teachers: Sequence[Path], weight: float, steps: int) -> RunConfig:
+def student_config(config: RunConfig, teachers: Sequence[Path]) -> RunConfig:
     """Return a configuration with the runs in these folders as teachers."""
     settings: dict[str, object] = {"teacher": tuple(str(path.absolute()) for path in teachers)}
-    for key, value in (("teacher_weight", weight), ("teacher_steps", steps)):
-        if key not in config.training.model_fields_set:
-            settings[key] = value
+    if "teacher_weight" not in config.training.model_fields_set:
+        settings["teacher_weight"] = TEACHER_WEIGHT
     return config.model_copy(update={"training": config.training.model_copy(update=settings)})
 
 

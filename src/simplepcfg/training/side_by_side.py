@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -15,7 +13,7 @@ from typing import TypeVar
 import torch
 
 from simplepcfg.runs.device import usable_cores
-from simplepcfg.runs.processes import process_context
+from simplepcfg.runs.processes import process_context, when_parent_ends
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.start import TrainingResult
 
@@ -91,15 +89,8 @@ def _work(function: Task[T], task: T, connection: Connection, threads: int) -> N
     torch.set_num_threads(threads)
     if hasattr(os, "setsid"):
         os.setsid()
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
+    when_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
     connection.send(function(connection.send, task))
-
-
-def _stop_with(parent: BaseProcess) -> None:
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stop_all(processes: Iterable[BaseProcess]) -> None:

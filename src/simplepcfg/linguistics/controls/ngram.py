@@ -22,7 +22,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 START, STOP = -1, -2  # ids of the start, which is never predicted, and of the end of a sentence
 NONE = -1  # in place of the index of an n-gram that the model does not have
-ROUNDING = 1e-9  # how far log p of something certain may be above 0
 SENTENCES_AT_ONCE = 1 << 14
 
 
@@ -172,32 +171,6 @@ class NgramModel:
         probabilities = self.next_words(context)
         present = probabilities[probabilities > 0]
         return float(-(present * np.log(present)).sum())
-
-
-def check_levels(levels: Sequence[Level], size: int) -> None:
-    """Raise ValueError unless these are the levels of a model with so many words.
-
-    Keys must be sorted, each once, and belong to n-grams of the level below, and all words must be there. All
-    log-probabilities must be finite and at most 0, but for that of the start of a sentence, which is −∞.
-    """
-    if not levels or not np.array_equal(levels[0].keys, np.arange(size + 1)):
-        raise ValueError("its single words are not those of its vocabulary")
-    below = 1
-    for length, level in enumerate(levels, start=1):
-        keys, values, weights = level.keys, level.log_probabilities, level.log_backoffs
-        if not (keys.ndim == 1 and keys.shape == values.shape == weights.shape):
-            raise ValueError(f"its {length}-grams have not as many probabilities")
-        if keys.dtype != np.int64 or not values.dtype == weights.dtype == np.float64:
-            raise ValueError(f"its {length}-grams have numbers of another type")
-        ordered = bool((np.diff(keys) > 0).all())
-        if len(level) and not (ordered and keys[0] >= 0 and keys[-1] < below * (size + 1)):
-            raise ValueError(f"its {length}-grams are out of order")
-        starts = keys % (size + 1) == size
-        if (length > 1 and starts.any()) or not np.array_equal(values == -np.inf, starts):
-            raise ValueError(f"its {length}-grams predict the start of a sentence, or lack a probability")
-        if not ((values <= ROUNDING).all() and np.isfinite(values[~starts]).all() and np.isfinite(weights).all()):
-            raise ValueError(f"its {length}-grams have log-probabilities above 0, or numbers that are not finite")
-        below = len(level)
 
 
 def lines_of(text: EncodedText, size: int) -> tuple[Ints, Ints]:

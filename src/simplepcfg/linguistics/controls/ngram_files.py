@@ -11,11 +11,13 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.linguistics.controls.ngram import Level, NgramModel, check_levels
+from simplepcfg.linguistics.controls.ngram import Level, NgramModel
 from simplepcfg.runs.checksums import DamagedFileError
-from simplepcfg.runs.tensor_files import is_kind_of_file, read_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import read_tensor_file, write_tensor_file
 
 NGRAM = "ngram"
+_HEADER_START = 1024  # bytes within which the record begins
+_BEGINNING = b'"record":"{\\"kind\\": \\"ngram\\"'
 _NAMES = ("keys", "log_probabilities", "log_backoffs")  # the longest n-grams have no back-offs
 _SPELLING = "spelling."  # before the names of tensors with the spellings of unknown words
 
@@ -39,8 +41,17 @@ def save_ngram(model: NgramModel, path: str | PathLike[str]) -> None:
 
 
 def is_ngram_file(path: str | PathLike[str]) -> bool:
-    """Return whether a file is one that `save_ngram` wrote, by how it begins."""
-    return is_kind_of_file(path, NGRAM)
+    """Return whether a file is one that `save_ngram` wrote, by the start of its header: a truncated file has it.
+
+    A pipe is not looked into, since it can be read once only.
+    """
+    if not Path(path).is_file():
+        return False
+    try:
+        with open(path, "rb") as stream:
+            return _BEGINNING in stream.read(_HEADER_START)
+    except OSError:
+        return False
 
 
 def load_ngram(path: str | PathLike[str], *, closed_vocabulary: bool = False) -> NgramModel:
@@ -60,7 +71,6 @@ def load_ngram(path: str | PathLike[str], *, closed_vocabulary: bool = False) ->
             levels.append(Level(keys, values, np.zeros(len(keys)) if weights is None else weights.numpy()))
         vocabulary = Vocabulary(file.record["words"])
         preprocessing = Preprocessing.model_validate(file.record["preprocessing"])
-        check_levels(levels, len(vocabulary))
     except (KeyError, TypeError, ValueError, ValidationError, InputError) as error:
         raise DamagedFileError(place, str(error).splitlines()[0]) from None
     spelled = {key.removeprefix(_SPELLING): value for key, value in file.tensors.items() if key.startswith(_SPELLING)}
