@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from simplepcfg.data.raw_text import split_raw
+from simplepcfg.data.readers import file_name
 from simplepcfg.data.tokens import TextSource
 from simplepcfg.errors import InputError
 from simplepcfg.inference.run import Run, load
@@ -49,7 +50,7 @@ def fit(
 
         run = fit(["the dog barks", ...], settings={"model.nonterminals": 8, "training.epochs": 3})
     """
-    overrides = [f"{key}={_as_toml(key, value)}" for key, value in (settings or {}).items()]
+    overrides = [f"{key}={_as_toml(key, value)}" for key, value in _dotted(settings or {})]
     overrides += ["data.raw=true", "data.tokenize=true"] if raw else []
     if isinstance(config, RunConfig):
         if overrides:
@@ -82,7 +83,7 @@ def fit(
 def _with_text(config: RunConfig, train: TextSource, valid: TextSource | None) -> RunConfig:
     """Return the configuration with the paths of text files, from which a resumed run reads them."""
     sources = {"train": train} if valid is None else {"train": train, "valid": valid}
-    files = {key: fspath(text) if isinstance(text, str | PathLike) else None for key, text in sources.items()}
+    files = {key: file_name(text) if isinstance(text, str | PathLike) else None for key, text in sources.items()}
     return config.model_copy(update={"data": config.data.model_copy(update=files)})
 
 
@@ -97,11 +98,27 @@ def _in_memory(source: TextSource | None, data: DataConfig) -> list[Any] | None:
     return [sentence for sentences in split for sentence in sentences]
 
 
+def _dotted(settings: Mapping[str, object], table: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the keys of settings, those of tables in them too, with a dot after each table's name."""
+    if not isinstance(settings, Mapping):
+        raise InputError(f'settings is {settings!r}; give keys and values, such as {{"training.epochs": 3}}')
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{table}{key}.")
+        else:
+            yield f"{table}{key}", value
+
+
 def _as_toml(key: str, value: object) -> str:
     """Return a setting as TOML, which equals JSON except for null and escaped characters beyond U+FFFF."""
     if value is None:
         raise InputError(f"settings {key} = None; leave the key out to keep what the configuration says")
     try:
-        return json.dumps(value, ensure_ascii=False, default=fspath)
-    except (TypeError, ValueError):
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, AttributeError):
         raise InputError(f"settings {key} = {value!r}; give a string, a number, true or false, or a list") from None
+
+
+def _plain(value: object) -> object:
+    """Return a path as a string, and a number of NumPy or torch as one of Python."""
+    return fspath(value) if isinstance(value, PathLike) else value.item()  # type: ignore[attr-defined]

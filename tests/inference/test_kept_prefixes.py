@@ -6,6 +6,7 @@ import pytest
 
 import simplepcfg
 from simplepcfg.inference import kept_prefixes
+from simplepcfg.ops.prefix.growing import GrowingPrefix
 from tiny_runs import make_tiny_run, tiny_sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -25,3 +26,16 @@ def test_a_prefix_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert [word for word, _ in answer.words] == [word for word, _ in fresh.words]
         assert [p for _, p in answer.words] == pytest.approx([p for _, p in fresh.words], rel=1e-4)
         assert answer.end == pytest.approx(fresh.end, rel=1e-4)
+
+
+def test_many_words_more_are_charted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = simplepcfg.load(make_tiny_run(tmp_path / "run"), "cpu")
+    words = " ".join(tiny_sentences(9)).split()[:20]
+    run.complete(words[:2])
+    one_by_one: list[int] = []
+    push = GrowingPrefix.push
+    monkeypatch.setattr(GrowingPrefix, "push", lambda self, word: (one_by_one.append(1), push(self, word)))
+    run.complete(words)
+    assert not one_by_one
+    run.complete([*words, *words[:3]])
+    assert len(one_by_one) == 3

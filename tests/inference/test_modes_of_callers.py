@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -48,6 +50,15 @@ def answers(run: simplepcfg.Run) -> tuple[object, ...]:
         run.parse(SENTENCES, decode="viterbi"),
         run.surprisal(SENTENCES),
         run.complete("The old", k=2),
+        [table.tolist() for table in run.span_marginals(SENTENCES)],
+        run.parse(SENTENCES[:1], [{"require": [[0, 3]]}]),
+        run.chart(SENTENCES[0], symbols=1),
+        run.bracketings(SENTENCES[1]),
+        run.k_best(SENTENCES, 2),
+        run.tags(SENTENCES),
+        run.depths(SENTENCES),
+        run.entropy(SENTENCES),
+        simplepcfg.ensemble([run]).parse(SENTENCES),
         run.describe_symbol("NT-3"),
         run.symbols(SENTENCES, top=2),
         run.evaluate(SENTENCES, "text"),
@@ -68,7 +79,19 @@ def test_answers(mode: Mode, held: tuple[simplepcfg.Run, tuple[object, ...]]) ->
         assert answers(simplepcfg.load("english", "cpu")) == expected
 
 
-@pytest.mark.parametrize("mode", [mode for name, mode in MODES.items() if name != "default_dtype"])
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_a_compound_run(mode: Mode, tmp_path: Path) -> None:
+    sizes = {"nonterminals": 4, "preterminals": 6, "embedding": np.int64(8)}
+    settings = {"model": sizes, "training.epochs": 1}  # tables are taken, too
+    run = simplepcfg.fit(tiny_sentences(20), config="sc-pcfg", settings=settings, device="cpu")
+    expected = run.sample(3, seed=1)
+    with mode():
+        assert run.sample(3, seed=1) == expected
+        run.save(tmp_path / "saved")
+    assert simplepcfg.load(tmp_path / "saved", "cpu").sample(3, seed=1) == expected
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_fit(mode: Mode) -> None:
     settings = dict(setting.split("=") for setting in SETTINGS if "device" not in setting)
     given = {key: int(value) for key, value in settings.items()}

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simplepcfg
@@ -22,6 +23,19 @@ def run() -> simplepcfg.Run:
         (lambda run: run.parse("the dog"), "sentences is the single string 'the dog'"),
         (lambda run: run.score(b"the dog"), "sentences is b'the dog'"),
         (lambda run: run.score({"text": SENTENCE}), "sentences is a dict; give its sentences as a list"),
+        (lambda run: run.score([{"text": "the dog", "id": 3}]), "sentence 0 is a row of columns (text, id); give one"),
+        (lambda run: run.score(run.parse(SENTENCE)[0]), "sentences is a single tree; give a list of trees"),
+        (lambda run: run.evaluate("the dog\nslept"), "'the dog\\nslept' is a text of 13 characters, no file"),
+        (lambda run: simplepcfg.ensemble(run), "give a list of runs or folders"),
+        (lambda run: simplepcfg.ensemble(None), "runs is None; give a list of runs or folders"),
+        (lambda run: simplepcfg.ensemble([None]), "None is no run"),
+        (lambda run: simplepcfg.load("english", device=None), 'device "None" is unknown'),
+        (lambda run: run.sample(1, seed=1.5), "seed = 1.5; give one from 0"),
+        (
+            lambda run: simplepcfg.fit(SENTENCE, settings=["training.epochs"]),
+            "settings is ['training.epochs']; give keys",
+        ),
+        (lambda run: simplepcfg.fit("the dog\nslept"), "is a text of 13 characters, no file; give a list: [text]"),
         (lambda run: run.parse([["the", "", "dog"]]), "sentence 0: one of its words is empty"),
         (lambda run: run.parse([["the", 3]]), "sentence 0: 3 is not a string"),
         (lambda run: run.k_best(SENTENCE, 2.0), "k = 2.0; ask for 1 to"),
@@ -37,3 +51,12 @@ def test_arguments_of_the_wrong_kind(run: simplepcfg.Run, ask: Callable[[Any], o
         ask(run)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_numbers_of_numpy_are_numbers(run: simplepcfg.Run) -> None:
+    two, bonus = np.int64(2), np.float32(1.5)
+    asked = {"require": [[0, 2]], "bonus": [[0, 2, 1.5]]}
+    like = {"require": [[two - 2, two]], "bonus": [[0, two, bonus]]}
+    assert run.score(SENTENCE, [like]) == run.score(SENTENCE, [asked])
+    assert run.k_best(SENTENCE, two) == run.k_best(SENTENCE, 2)
+    assert run.sample_trees(SENTENCE, 2, seed=two) == run.sample_trees(SENTENCE, 2, seed=2)

@@ -67,6 +67,18 @@ def test_documents_in_batches(run_folder: Path) -> None:
     assert together[2] == []
 
 
+def test_sentences_that_become_documents_keep_their_own(run_folder: Path) -> None:
+    from spacy.tokens import Doc
+
+    doc = pipeline(run_folder)(TEXT)
+    first, second = list(doc.sents)[:2]
+    alone = second.as_doc(copy_user_data=True)
+    assert alone[:]._.parse_string == second._.parse_string != first._.parse_string
+    assert [token._.surprisal for token in alone] == [token._.surprisal for token in second]
+    joined = Doc.from_docs([alone, doc])
+    assert [sent._.parse_string for sent in joined.sents][:2] == [second._.parse_string, first._.parse_string]
+
+
 def test_without_sentence_boundaries(run_folder: Path) -> None:
     nlp = pipeline(run_folder)
     nlp.remove_pipe("sentencizer")

@@ -153,6 +153,11 @@ def test_growing_prefixes(scale: float) -> None:
         if m < 6:
             growing.push(given.emissions.log_probabilities(words[:, m : m + 1])[:, 0])
     assert (growing.length, branch.length) == (6, 3)
+    at_once = branch.copy()
+    at_once.select(torch.tensor([2]))
+    at_once.push_all(given.emissions.log_probabilities(words[2:, 3:])[0])
+    torch.testing.assert_close(at_once.log_prefix, growing.log_prefix[2:])
+    torch.testing.assert_close(at_once.next_tags(), growing.next_tags()[2:])
     branch.select(torch.tensor([2, 0]))
     for m in range(3, 6):
         branch.push(given.emissions.log_probabilities(words[[2, 0], m : m + 1])[:, 0])

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -181,11 +182,11 @@ def _checked(key: str, item: object) -> tuple[int, int, float]:
     if not isinstance(item, list | tuple) or len(item) != numbers:
         raise InputError(f"{key} {item!r}: a span must be {shape}")
     start, end, value = (*item, 0.0)[:3]
-    if any(isinstance(post, bool) or not isinstance(post, int) for post in (start, end)):
+    if any(isinstance(post, bool) or not isinstance(post, Integral) for post in (start, end)):
         raise InputError(f"{key} {item!r}: start and end must be whole numbers")
     if not 0 <= start < end:
         raise InputError(f"{key} {item!r}: a span needs 0 <= start < end")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_BONUS:
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) <= MOST_BONUS:
         limits = f"a number from {-MOST_BONUS:.0f} to {MOST_BONUS:.0f}"
         raise InputError(f"{key} {item!r}: the bonus must be {limits}; use forbid or require beyond it")
-    return start, end, float(value)
+    return int(start), int(end), float(value)

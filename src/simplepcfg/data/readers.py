@@ -32,7 +32,7 @@ from simplepcfg.data.formats import (
 from simplepcfg.data.languages import ENGLISH
 from simplepcfg.data.raw_text import words_of_lines
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, shortened
 
 PathName = str | PathLike[str]
 Sentence = TypeVar("Sentence")
@@ -190,6 +190,14 @@ def _pipe_identity(path: PathName) -> tuple[str, int, int] | None:
 def display_name(path: PathName) -> str:
     """Return what messages call a file."""
     return "standard input" if fspath(path) == STDIN else fspath(path)
+
+
+def file_name(path: PathName) -> str:
+    """Return the name of a file; raise InputError for a text in its place."""
+    name = fspath(path)
+    if "\n" in name:
+        raise InputError(f"{shortened(name)!r} is a text of {len(name):,} characters, no file; give a list: [text]")
+    return name
 
 
 def _open_binary(path: PathName, name: str) -> IO[bytes]:

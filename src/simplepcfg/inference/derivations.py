@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 
@@ -85,7 +86,7 @@ def k_best_trees(run: TrainedModel, prepared: list[Prepared], bonus: Bonus, k: i
 
 
 def _check_trees(name: str, count: int) -> None:
-    if not isinstance(count, int) or not 1 <= count <= MAX_TREES:
+    if not isinstance(count, Integral) or not 1 <= count <= MAX_TREES:
         raise InputError(f"{name} = {count!r}; ask for 1 to {MAX_TREES:,} trees a sentence")
 
 
@@ -162,7 +163,7 @@ def _sample_compound(
                 f"sentences of at most {max_length} words have {shares / tries:.2g} of the probability, too little to "
                 "draw any in good time; give a larger max_length"
             )
-        if float(torch.rand((), generator=generator, device=generator.device)) < share:
+        if float(torch.rand((), generator=generator, device=generator.device, dtype=torch.float32)) < share:
             trees += _drawn_trees(run, drawn)
     return SampledText(trees, shares / tries)
 

@@ -24,6 +24,7 @@ from simplepcfg.inference.sentences import (
     split_sentences,
 )
 from simplepcfg.ops.mbr import best_trees
+from simplepcfg.ops.modes import methods_without_modes
 from simplepcfg.runs.run_folder import runs_inside
 
 if TYPE_CHECKING:
@@ -42,17 +43,20 @@ def ensemble(runs: Iterable[Run | str | PathLike[str]], device: str = "auto") ->
 
         simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"]).parse(["the old man sees a dog ."])
     """
-    if isinstance(runs, str):
-        raise InputError(f"runs is the single string {runs!r}; give a list of runs or folders")
+    if isinstance(runs, str | PathLike | Run) or not isinstance(runs, Iterable):
+        raise InputError(f"runs is {runs!r}; give a list of runs or folders")
     members: list[Run] = []
     for run in runs:
         if isinstance(run, Run):
             members.append(run)
+        elif isinstance(run, str | PathLike) and (folders := runs_inside(fspath(run))):
+            members += [load(folder, device) for folder in folders]
         else:
-            members += [load(folder, device) for folder in runs_inside(fspath(run)) or [fspath(run)]]
+            members.append(load(run, device))
     return Ensemble(members)
 
 
+@methods_without_modes
 class Ensemble:
     """Parser by what several runs say together.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 
-from simplepcfg.data.readers import has_dependencies, read_sentences, sniff
+from simplepcfg.data.readers import file_name, has_dependencies, read_sentences, sniff
 from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
 from simplepcfg.data.trees import SpanTree, as_tree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
@@ -38,7 +38,7 @@ def evaluate(
         return _evaluate_treebank(run, data, name, decode, labels)
     items: Sequence[object]
     if isinstance(data, str | PathLike):
-        source = fspath(data)
+        source = file_name(data)
         if has_dependencies(source) or sniff(source) == "trees":
             treebank = make_treebank(read_gold(source), run.preprocessing, source)
             return _evaluate_treebank(run, treebank, name, decode, labels)

@@ -33,6 +33,7 @@ from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.symbol_guide import SymbolDescription, SymbolGuide
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.regions import region_surprisals
+from simplepcfg.ops.modes import methods_without_modes
 from simplepcfg.progress import stage
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.failures import resource_errors
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
 
 
+@methods_without_modes
 class Run(TrainedModel):
     """A trained model with its vocabulary and preprocessing. Sentences are strings or lists of words.
 

@@ -35,10 +35,15 @@ def listed(sentences: Iterable[object]) -> list[Iterable[object] | SpanTree]:
         raise InputError(f"sentences is {sentences!r}; give a list of sentences")
     if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
         raise InputError(f"sentences is a {type(sentences).__name__}; give its sentences as a list, or one column")
+    if hasattr(sentences, "leaves"):
+        raise InputError("sentences is a single tree; give a list of trees")
     items: list[Iterable[object] | SpanTree] = []
     for number, item in enumerate(sentences):
         if not isinstance(item, Iterable | SpanTree) or isinstance(item, bytes):
             raise InputError(f"sentence {number} is {item!r}; give a string, a list of words or a tree")
+        if isinstance(item, Mapping):
+            columns = ", ".join(map(str, item))
+            raise InputError(f"sentence {number} is a row of columns ({columns}); give one column, such as its text")
         items.append(item)
     return items
 

@@ -11,6 +11,7 @@ from itertools import islice
 from multiprocessing import parent_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import srsly
 import torch
@@ -23,7 +24,6 @@ from simplepcfg.linguistics.word_model import WordSurprisal
 from simplepcfg.runs.processes import leave_threads_behind
 
 NAME = "simplepcfg"
-_DATA = "simplepcfg"  # key of Doc.user_data: start of a sentence → its tree, number of a token → its surprisal
 BATCH_SIZE = 64
 
 
@@ -107,11 +107,13 @@ class ConstituencyParser:
             self.run.surprisal(words) if self.surprisal else [[] for _ in words]
         )
         for (doc, tokens), tree, word_records in zip(places, trees, records, strict=True):
-            spans = [(tokens[i].i, tokens[j - 1].i + 1, label) for i, j, label in tree.spans]
-            data = doc.user_data.setdefault(_DATA, {"trees": {}, "surprisal": {}})
-            data["trees"][tokens[0].sent.start if doc.has_annotation("SENT_START") else 0] = (tree.to_brackets(), spans)
-            for token, record in zip(tokens, word_records, strict=False):
-                data["surprisal"][token.i] = record.surprisal
+            sentence = _sentence(tokens[0])
+            at = [token.i - sentence.start for token in tokens]
+            doc.user_data[_key(sentence)] = {
+                "brackets": tree.to_brackets(),
+                "spans": [(at[i], at[j - 1] + 1, label) for i, j, label in tree.spans],
+                "surprisal": {place: record.surprisal for place, record in zip(at, word_records, strict=False)},
+            }
 
 
 @Language.factory(
@@ -136,28 +138,40 @@ def _sentences(doc: Doc) -> Iterable[Span]:
     return doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
 
 
-def _parsed(span: Span) -> tuple[str, list[tuple[int, int, str]]]:
-    """Return brackets and spans of the sentence that a span lies in."""
-    start = span.sent.start if span.doc.has_annotation("SENT_START") else 0
-    empty: tuple[str, list[tuple[int, int, str]]] = ("", [])
-    return span.doc.user_data.get(_DATA, {"trees": {}})["trees"].get(start, empty)
+def _sentence(part: Span | Token) -> Span:
+    """Return the sentence of a span or token; without sentence boundaries, all of the document."""
+    return part.sent if part.doc.has_annotation("SENT_START") else part.doc[:]
+
+
+def _key(sentence: Span) -> tuple[str, str, int, int]:
+    """Return the key of a sentence in Doc.user_data; its form is one that spaCy moves along with the characters."""
+    return ("._.", NAME, sentence.start_char, sentence.end_char)
+
+
+def _kept(part: Span | Token) -> tuple[int, dict[str, Any]]:
+    """Return where the sentence of a span or token begins, and what is kept of it, with places counted from there."""
+    sentence = _sentence(part)
+    return sentence.start, part.doc.user_data.get(_key(sentence), {"brackets": "", "spans": [], "surprisal": {}})
 
 
 def _constituents(span: Span) -> list[Span]:
-    inside = [(i, j, label) for i, j, label in _parsed(span)[1] if span.start <= i and j <= span.end]
-    return [Span(span.doc, i, j, label=label) for i, j, label in inside]
+    first, kept = _kept(span)
+    places = [(first + i, first + j, label) for i, j, label in kept["spans"]]
+    return [Span(span.doc, i, j, label=label) for i, j, label in places if span.start <= i and j <= span.end]
 
 
 def _labels(span: Span) -> tuple[str, ...]:
-    return tuple(label for i, j, label in _parsed(span)[1] if (i, j) == (span.start, span.end))
+    first, kept = _kept(span)
+    return tuple(label for i, j, label in kept["spans"] if (first + i, first + j) == (span.start, span.end))
 
 
 def _surprisal(token: Token) -> float | None:
-    return token.doc.user_data.get(_DATA, {"surprisal": {}})["surprisal"].get(token.i)
+    first, kept = _kept(token)
+    return kept["surprisal"].get(token.i - first)
 
 
 def _parse_string(span: Span) -> str:
-    return _parsed(span)[0]
+    return _kept(span)[1]["brackets"]
 
 
 def _register() -> None:

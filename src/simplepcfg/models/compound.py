@@ -138,8 +138,8 @@ class CompoundModel(nn.Module):
     @torch.no_grad()
     def random_grammar(self, generator: torch.Generator) -> Grammar:
         """Return the grammar of a z drawn from the prior, from which a sentence can be sampled."""
-        z = torch.randn(1, self.latent, generator=generator, device=generator.device)
         own = next(self.parameters())
+        z = torch.randn(1, self.latent, generator=generator, device=generator.device, dtype=torch.float32)
         return self.grammar_of(z.to(own.device, own.dtype)).of_sentence(0)
 
     def forward(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:

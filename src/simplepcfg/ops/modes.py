@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import wraps
+from inspect import isfunction
 from typing import ParamSpec, TypeVar
 
 import torch
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Class = TypeVar("Class", bound=type)
 _NOTHING = nullcontext()
 
 
@@ -34,6 +36,14 @@ def without_modes(function: Callable[Arguments, Result]) -> Callable[Arguments, 
             return function(*args, **kwargs)
 
     return called
+
+
+def methods_without_modes(cls: Class) -> Class:
+    """Decorate every public method of a class by ``without_modes``."""
+    for name, method in list(vars(cls).items()):
+        if isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, without_modes(method))
+    return cls
 
 
 def launching(device: torch.device) -> AbstractContextManager[None]:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 
 import torch
 from torch import nn
@@ -25,7 +26,7 @@ def resolve_device(name: str = "auto") -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise InputError(f'device "{name}" is unknown; use auto, cpu, cuda or cuda:0') from None
     if device.type == "cuda":
         if not torch.cuda.is_available():
@@ -41,9 +42,9 @@ def seeded(device: torch.device, seed: int) -> torch.Generator:
     """Return a new generator on `device` with this seed."""
     import torch._prims.rng_prims  # torch.Generator needs it, and the command line starts without it.
 
-    if not 0 <= seed < 2**63:
+    if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
-    return torch.Generator(device).manual_seed(seed)
+    return torch.Generator(device).manual_seed(int(seed))
 
 
 def chosen_precision(precision: str, device: torch.device) -> str:
@@ -102,6 +103,7 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
         torch.is_deterministic_algorithms_warn_only_enabled(),
         torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
     )
+    dtype = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
             if threads:
@@ -109,8 +111,10 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
             if device.type == "cpu":  # On a GPU some deterministic algorithms are slow or missing.
                 torch.use_deterministic_algorithms(True, warn_only=True)
                 torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+            torch.set_default_dtype(torch.float32)  # in which weights are drawn
             yield
         finally:
+            torch.set_default_dtype(dtype)
             torch.set_num_threads(previous[0])
             torch.use_deterministic_algorithms(previous[1], warn_only=previous[2])
             torch.utils.deterministic.fill_uninitialized_memory = previous[3]  # type: ignore[attr-defined]

@@ -87,7 +87,7 @@ def dense_termination_probabilities(root: Tensor, rules: Tensor) -> Tensor:
 
 
 class GrowingDensePrefix(GrowingTags):
-    """Growing prefixes of an ordinary PCFG; each word computes the chart of its prefix anew."""
+    """Growing prefixes of an ordinary PCFG; each call of ``push`` or ``push_all`` computes their charts anew."""
 
     by_prefix = ("log_prefix", "log_sentence", "tags", "words")
 
@@ -116,4 +116,8 @@ class GrowingDensePrefix(GrowingTags):
 
     def push(self, log_emissions: Tensor) -> None:
         self.words = torch.cat([self.words, log_emissions.double()[:, None]], 1)
+        self._compute()
+
+    def push_all(self, log_emissions: Tensor) -> None:
+        self.words = torch.cat([self.words, log_emissions.double().expand(len(self.words), -1, -1)], 1)
         self._compute()
