@@ -188,7 +188,7 @@ def test_an_ensemble_needs_the_same_words(runs: list[Run], eos_run: Run) -> None
         simplepcfg.ensemble([runs[0], eos_run]).parse(SENTENCES)
     with pytest.raises(InputError, match="at least one"):
         simplepcfg.ensemble([])
-    with pytest.raises(InputError, match="single string"):
+    with pytest.raises(InputError, match="give a list of runs"):
         simplepcfg.ensemble("runs/demo")
 
 
