@@ -1,7 +1,6 @@
 """`simplepcfg doctor`, and what is said about a machine before training."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,7 @@ import torch
 from command_calls import Call
 from simplepcfg.runs import machine_check
 from simplepcfg.runs.config.files import load_config
-from simplepcfg.training import recommendation
-from simplepcfg.training.recommendation import estimated_seconds, fitting_configuration, spoken, time_note
-
-CPU = torch.device("cpu")
+from simplepcfg.training.recommendation import advice_on_time, fitting_configuration
 
 
 def test_a_healthy_machine(call: Call, tmp_path: Path) -> None:
@@ -71,57 +67,6 @@ def test_recommended_without_a_gpu(sentences: int, language_model: bool, config:
     load_config(config)
 
 
-def test_time_grows_with_the_work() -> None:
-    small = load_config("sn-pcfg-small")
-    once = estimated_seconds(small, [10] * 1000, 1000, CPU)
-    assert once is not None
-    assert once > 0
-    large = load_config("sn-pcfg")
-    note = time_note(large, [20] * 40_000, 10_000, CPU)
-    assert note is not None
-    assert "hours" in note
-    assert "quicker here: simplepcfg train rank-pcfg-128" in note
-    several = time_note(load_config("sn-pcfg-128", ["training.epochs=100000"]), [20] * 15_000, 10_000, CPU)
-    assert several is not None
-    assert several.endswith("; lower training.epochs")  # it is the quicker one already
-    assert estimated_seconds(load_config("c-pcfg"), [10], 100, CPU) is None
-    assert estimated_seconds(small, [10], 100, torch.device("cuda")) is None
-
-
-def test_time_of_a_small_model_is_not_that_of_its_products(monkeypatch) -> None:
-    monkeypatch.setattr(recommendation, "_flops_a_second", lambda threads: 2e10)  # whatever this machine can do
-    sizes = ["model.nonterminals=16", "model.preterminals=32", "model.embedding=32", "training.epochs=1"]
-    seconds = estimated_seconds(load_config("sn-pcfg-small", sizes), [12] * 1600, 420, CPU)
-    assert seconds is not None
-    assert 100 * 0.01 < seconds < 100 * 0.1  # a hundred steps, which launch hundreds of operations each
-
-
-def test_time_note_of_one_epoch(monkeypatch) -> None:
-    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
-    note = time_note(load_config("sn-pcfg-small", ["training.epochs=1"]), [10] * 100, 100, CPU)
-    assert note is not None
-    assert "for 1 epoch, if" in note
-
-
-def test_time_note_of_a_busy_machine(monkeypatch) -> None:
-    """Announced times that other programs make too short are no help."""
-    monkeypatch.setattr("os.getloadavg", lambda: (3.0 * (os.cpu_count() or 1), 0.0, 0.0))
-    assert recommendation.slowdown_by_others() > 3
-    note = time_note(load_config("sn-pcfg-small", ["training.epochs=1"]), [10] * 10_000, 100, CPU)
-    assert note is not None
-    assert "beside the programs that use the CPU now" in note
-
-
-def test_no_random_number_is_drawn() -> None:
-    before = torch.get_rng_state()
-    recommendation._flops_a_second.cache_clear()
-    recommendation.estimated_seconds(load_config("sn-pcfg-small"), [5], 50, CPU)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.2, "about a second"), (40.2, "about 40 seconds"), (300, "about 5 minutes"), (9000, "about 2.5 hours")],
-)
-def test_spoken(seconds: float, text: str) -> None:
-    assert spoken(seconds) == text
+def test_advice_on_time() -> None:
+    assert advice_on_time(load_config("sn-pcfg"), 40_000).startswith("quicker here: simplepcfg train rank-pcfg-128")
+    assert advice_on_time(load_config("sn-pcfg-128"), 15_000) == "lower training.epochs"  # no other is quicker

@@ -28,6 +28,7 @@ from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.runs.tensor_files import host_copy
 from simplepcfg.training.checkpoint_saver import CheckpointSaver
 from simplepcfg.training.initial_weights import initialise_weights
+from simplepcfg.training.recommendation import advice_on_time
 from simplepcfg.training.reporting.progress import (
     EpochReport,
     Reporter,
@@ -56,6 +57,9 @@ COUNTER_READ_INTERVAL = 16
 DELAYED_READ_DEVICES = {"cuda"}
 # Least seconds between two snapshots within an epoch, where the reporter wants them.
 SNAPSHOT_SECONDS = 20.0
+# A training that takes longer on a CPU is advised to be quicker, once so many seconds have shown how long it takes.
+LONG = 12 * 3600.0
+SECONDS_TO_MEASURE = 10.0
 
 
 class _StopValidation(Exception):
@@ -119,6 +123,7 @@ class Trainer:
         self._skipped = SkippedBatches(folder.skipped, corpus, reporter.note)
         self._snapshots = SnapshotTaker(corpus.valid, corpus.vocabulary)
         self._last_snapshot = time.monotonic()
+        self._advise_after = time.monotonic() + SECONDS_TO_MEASURE
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Restore a whole checkpoint; nothing in the folder changes yet."""
@@ -335,7 +340,11 @@ class Trainer:
 
     def _record_step(self, batch: Batch, rate: float, batches: int, words_left: float, logged: bool) -> None:
         state, settings, words_per_second = self.state, self.config.training, self._throughput.words_per_second
-        ratio = None
+        seconds_left, ratio = words_left / words_per_second if words_per_second else math.inf, None
+        if self.device.type == "cpu" and LONG < seconds_left < math.inf and time.monotonic() > self._advise_after:
+            self._advise_after = math.inf
+            advice = advice_on_time(self.config, len(self.corpus.train))
+            self.reporter.note(f"training takes about {seconds_left / 3600:.0f} hours more; {advice}")
         if logged:
             record = step_record(state, rate)
             if settings.check_identity and len(batch):
@@ -357,7 +366,7 @@ class Trainer:
                 loss=sums.loss / max(sums.sentences, 1),
                 perplexity=sums.perplexity,
                 words_per_second=words_per_second,
-                seconds_left=words_left / words_per_second if words_per_second else math.inf,
+                seconds_left=seconds_left,
                 logged=logged,
                 gradient_norm=sums.gradient_norm / sums.steps if sums.steps else math.nan,
                 learning_rate=rate,

@@ -29,7 +29,6 @@ from simplepcfg.training.opening import (
     own_vocabulary,
     resumed_config,
 )
-from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.step.distributed import Group, join_group, mesh_shape
@@ -180,14 +179,12 @@ def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> N
 def _report_start(trainer: Trainer, needs: MemoryNeeds, checkpoint: Checkpoint | None) -> None:
     """Tell the user about the text, the settings and the memory, and where a resumed run stands."""
     config, corpus = trainer.config, trainer.corpus
-    duration = position = None
-    if trainer.stopped_by is None:
-        duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), trainer.device)
+    position = None
     if checkpoint is not None:
         position = _describe_position(trainer)
     bias = bias_note(config.training, len(corpus.train))
     silent = punctuation_note(config.training, corpus.train_breaks)
-    notes = (_summary(trainer), trainer.curriculum.note, bias, silent, needs.note, duration, position)
+    notes = (_summary(trainer), trainer.curriculum.note, bias, silent, needs.note, position)
     for note in (*corpus.notes, *notes):
         if note is not None:
             trainer.reporter.note(note)

@@ -92,14 +92,24 @@ class Reporter:
         """Finish; called when training ends, by an error, too."""
 
 
+FIRST_LINE_SECONDS = 10.0
+
+
 class PlainReporter(Reporter):
-    """Prints one line an epoch and one whenever metrics are written, to standard error."""
+    """Prints one line an epoch and one whenever metrics are written, to standard error; the first after ten seconds."""
+
+    def __init__(self) -> None:
+        self._first = math.nan  # when the first line is due
 
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def step(self, report: StepReport) -> None:
-        if report.logged:
+        now = time.monotonic()
+        if math.isnan(self._first):
+            self._first = now + FIRST_LINE_SECONDS
+        if report.logged or (now >= self._first and report.words_per_second):
+            self._first = math.inf
             self.note(report.describe())
 
     def epoch(self, report: EpochReport) -> None:
