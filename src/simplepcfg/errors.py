@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 
 
 class SimplePCFGError(Exception):
@@ -59,6 +60,12 @@ def naming_file(name: object) -> Iterator[None]:
         if error.filename is not None or error.errno is None or isinstance(error, BrokenPipeError):
             raise
         raise OSError(error.errno, error.strerror, str(name)) from None
+
+
+def require_whole(name: str, value: object, least: int) -> None:
+    """Raise InputError unless a value is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} = {value!r}; give {least} or more")
 
 
 def shortened(text: str, most: int = 40) -> str:

@@ -145,6 +145,7 @@ def test_frames_from_python(tiny_run: Path) -> None:
     assert (parts - frame["surprisal_nats"]).abs().max() < 1e-12
     columns = run.surprisal(sentences).to_frame().columns
     assert not {"entropy_nats", "entropy_reduction_nats"} & set(columns)  # they take time of their own
+    assert list(run.surprisal([]).to_frame().columns) == list(columns)
 
 
 @pytest.mark.parametrize("name", ["tiny_run", "eos_run"])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.data.vocabulary import EOS, PAD_ID
-from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.errors import InputError, NumericalError, require_whole
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.tag_prefixes import GrowingTags
@@ -52,8 +52,7 @@ def complete(
 ) -> Completion:
     """Return the likeliest next words and random continuations of a prefix; see ``Run.complete``."""
     for name, value, least in (("k", k, 0), ("samples", samples, 0), ("max_length", max_length, 1)):
-        if value < least:
-            raise InputError(f"{name} = {value}; give {least} or more")
+        require_whole(name, value, least)
     if samples > MAX_SAMPLES:
         raise InputError(f"samples = {samples}; draw at most {MAX_SAMPLES:,} at a time, with another seed each time")
     (prepared,) = run.prepare([prefix])

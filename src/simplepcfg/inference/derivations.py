@@ -16,7 +16,7 @@ from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
 from simplepcfg.data.vocabulary import EOS
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, require_whole
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.inference.batches import in_batches
@@ -123,8 +123,7 @@ def sample_blocks(
 ) -> Iterator[SampledText]:
     """Yield blocks of random sentences; see ``Run.sample_blocks``."""
     generator = seeded(run.device, seed)
-    if count < 1:
-        raise InputError(f"count = {count}; ask for at least one sentence")
+    require_whole("count", count, 1)
     at_once = min(SENTENCES_AT_ONCE, max(1, TOKENS_AT_ONCE // max(max_length, 1)))
     if not run.shares_rules:
         draw, at_once = _sample_compound, GRAMMARS_AT_ONCE

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.trees import as_tree
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, require_whole
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.derivations import most_probable_trees
@@ -108,8 +108,7 @@ def describe_symbols(
     sentences); else of 1,000 sentences that the grammar itself makes, in expectation. Where all sentences are trees,
     each symbol has the gold label (or tag) that is most frequent where the most probable trees use it.
     """
-    if top < 1:
-        raise InputError(f"top = {top}; ask for at least one symbol")
+    require_whole("top", top, 1)
     grammar = shown_grammar(run)
     items = None if sentences is None else listed(sentences)
     tokens: list[list[str]] | None

@@ -10,7 +10,7 @@ import torch
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, require_whole
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marginals
@@ -65,8 +65,7 @@ def make_chart(
     run: TrainedModel, sentence: Sentence, constraints: Constraints | Mapping[str, object] | None, symbols: int
 ) -> SpanChart:
     """See ``Run.chart``."""
-    if symbols < 0:
-        raise InputError(f"symbols = {symbols}; give 0 or more")
+    require_whole("symbols", symbols, 0)
     if not run.has_trees:
         raise InputError(f"{run.name}: a model of kind {run.config.model.kind} has no spans; use an sn-pcfg")
     prepared = run.prepare([sentence])

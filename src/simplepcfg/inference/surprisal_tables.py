@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, TypeVar
 
 from simplepcfg.errors import InputError
@@ -33,6 +33,8 @@ class SurprisalTable(list[WordSurprisal]):
 class Tables(list[Table]):
     """The tables of several sentences."""
 
+    record: type[WordSurprisal | RegionSurprisal]
+
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a word or region: sentence and position count from 1, units are nats.
 
@@ -42,11 +44,12 @@ class Tables(list[Table]):
             import pandas
         except ImportError:
             raise InputError("pandas is not installed, which data frames are of; pip install pandas") from None
-        frame = pandas.DataFrame(
+        rows = [
             {"sentence": number, "position": position, **asdict(record)}
             for number, table in enumerate(self, start=1)
             for position, record in enumerate(table, start=1)
-        )
+        ]
+        frame = pandas.DataFrame(rows, columns=["sentence", "position", *(each.name for each in fields(self.record))])
         if "tokens" in frame:
             frame["tokens"] = frame["tokens"].map(" ".join)
         if "entropy" in frame and frame["entropy"].isna().all():
@@ -57,9 +60,12 @@ class Tables(list[Table]):
 class SurprisalTables(Tables[SurprisalTable]):
     """The words of several sentences."""
 
+    record = WordSurprisal
     # Of pruned surprisals, in nats: the estimate of how much too large that of each token, and of each end, is.
     errors: Sequence[float] = ()
 
 
 class RegionTables(Tables[list[RegionSurprisal]]):
     """The regions of several sentences."""
+
+    record = RegionSurprisal

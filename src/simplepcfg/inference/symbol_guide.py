@@ -85,7 +85,7 @@ class SymbolGuide:
 
     def _index(self, symbol: str) -> int | None:
         """Return the number in the name of a symbol of this grammar; None for another text."""
-        match = _NAME.fullmatch(symbol)
+        match = _NAME.fullmatch(str(symbol))
         count = 0 if match is None else len(self._left if match[1] == "NT" else self._shares)
         return int(match[2]) if match is not None and int(match[2]) < count else None
 
