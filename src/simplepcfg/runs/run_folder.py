@@ -21,7 +21,7 @@ import torch
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.errors import InputError, NumericalError, counted
 from simplepcfg.files import Record, crc32
 from simplepcfg.models import Model, SimpleNPCFG, build_model
 from simplepcfg.models.without_memory import without_memory
@@ -117,7 +117,8 @@ class RunFolder:
         for file in files:
             if not file.is_file():
                 if inner := runs_inside(str(self.path)):
-                    raise InputError(f"{self.path} is a folder of {len(inner)} runs; name one, such as {inner[0]}")
+                    runs = counted(len(inner), "run")
+                    raise InputError(f"{self.path} is a folder of {runs}; name one, such as {inner[0]}")
                 raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")
 
     def require_own(self, *files: Path) -> None:
