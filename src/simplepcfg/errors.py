@@ -65,7 +65,7 @@ def naming_file(name: object) -> Iterator[None]:
 def require_whole(name: str, value: object, least: int) -> None:
     """Raise InputError unless a value is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name} = {value!r}; give {least} or more")
+        raise InputError(f"{name} = {value!r}; give a whole number, {least} or more")
 
 
 def shortened(text: str, most: int = 40) -> str:

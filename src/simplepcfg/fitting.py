@@ -115,7 +115,7 @@ def _as_toml(key: str, value: object) -> str:
         raise InputError(f"settings {key} = None; leave the key out to keep what the configuration says")
     try:
         return json.dumps(value, ensure_ascii=False, default=_plain)
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, RuntimeError):
         raise InputError(f"settings {key} = {value!r}; give a string, a number, true or false, or a list") from None
 
 

@@ -114,6 +114,8 @@ def test_comparisons_name_their_baseline() -> None:
     assert (first.compared_with, second.compared_with) == (None, "a")
     with pytest.raises(InputError, match="comparison with c: no column has this name; take one of a, b"):
         with_comparisons(columns, "c")
+    with pytest.raises(InputError, match="resamples = 0; give a whole number, 1 or more"):
+        intervals(columns[0].reports, resamples=0)
     with pytest.raises(InputError, match="nothing beside it"):
         with_comparisons(columns[:1], "a")
 

@@ -135,7 +135,7 @@ def test_usage(run: Run) -> None:
     assert 1 <= usage.covering <= 4
 
 
-@pytest.mark.parametrize(("sentences", "top", "named"), [(["dog"], 5, "two words"), (SENTENCES, 0, "top = 0; give 1")])
+@pytest.mark.parametrize(("sentences", "top", "named"), [(["dog"], 5, "two words"), (SENTENCES, 0, "top = 0; give a")])
 def test_bad_input(run: Run, sentences: list[str], top: int, named: str) -> None:
     with pytest.raises(InputError, match=named):
         run.symbols(sentences, top)

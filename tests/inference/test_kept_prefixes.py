@@ -39,3 +39,16 @@ def test_many_words_more_are_charted_anew(tmp_path: Path, monkeypatch: pytest.Mo
     assert not one_by_one
     run.complete([*words, *words[:3]])
     assert len(one_by_one) == 3
+
+
+def test_a_hidden_markov_model_has_no_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"model.states": 4, "model.embedding": 8, "training.epochs": 1}
+    run = simplepcfg.fit(tiny_sentences(20), config="hmm-4096", settings=settings, device="cpu")
+    words = " ".join(tiny_sentences(9)).split()[:20]
+    run.complete(words[:9])
+    state = run.prefixes.states[tuple(run.vocabulary.encode(words[:9]))]
+    pushed: list[int] = []
+    push = type(state).push
+    monkeypatch.setattr(type(state), "push", lambda self, word: (pushed.append(1), push(self, word)))
+    run.complete(words)
+    assert len(pushed) == 11

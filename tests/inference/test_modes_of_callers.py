@@ -87,6 +87,7 @@ def test_a_compound_run(mode: Mode, tmp_path: Path) -> None:
     expected = run.sample(3, seed=1)
     with mode():
         assert run.sample(3, seed=1) == expected
+        assert [tree for block in run.sample_blocks(3, seed=1) for tree in block.trees] == expected.trees
         run.save(tmp_path / "saved")
     assert simplepcfg.load(tmp_path / "saved", "cpu").sample(3, seed=1) == expected
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import simplepcfg
 from simplepcfg.errors import InputError
@@ -35,15 +36,23 @@ def run() -> simplepcfg.Run:
             lambda run: simplepcfg.fit(SENTENCE, settings=["training.epochs"]),
             "settings is ['training.epochs']; give keys",
         ),
-        (lambda run: simplepcfg.fit("the dog\nslept"), "is a text of 13 characters, no file; give a list: [text]"),
+        (
+            lambda run: simplepcfg.fit("the dog\nslept"),
+            "is a text of 13 characters, no file; give a list of its sentences",
+        ),
         (lambda run: run.parse([["the", "", "dog"]]), "sentence 0: one of its words is empty"),
         (lambda run: run.parse([["the", 3]]), "sentence 0: 3 is not a string"),
         (lambda run: run.k_best(SENTENCE, 2.0), "k = 2.0; ask for 1 to"),
         (lambda run: run.k_best(SENTENCE, "2"), "k = '2'; ask for 1 to"),
-        (lambda run: run.sample(1.5), "count = 1.5; give 1 or more"),
-        (lambda run: run.complete("the", k=1.5), "k = 1.5; give 0 or more"),
-        (lambda run: run.chart("the dog", symbols=1.5), "symbols = 1.5; give 0 or more"),
-        (lambda run: run.symbols(SENTENCE, top=None), "top = None; give 1 or more"),
+        (lambda run: run.sample(1, max_length=2.5), "max_length = 2.5; give a whole number"),
+        (lambda run: run.bracketings("the dog", k=1.5), "k = 1.5; give a whole number"),
+        (lambda run: run.parse(SENTENCE, [{"bonus": [[0, 2, 10**400]]}]), "the bonus must be a number from"),
+        (lambda run: simplepcfg.fit(SENTENCE, settings={"seed": torch.ones(2)}), "give a string, a number"),
+        (lambda run: simplepcfg.ensemble([run]).evaluate("(S a)\n(S b)"), "is a text of 11 characters, no file"),
+        (lambda run: run.sample(1.5), "count = 1.5; give a whole number, 1 or more"),
+        (lambda run: run.complete("the", k=1.5), "k = 1.5; give a whole number, 0 or more"),
+        (lambda run: run.chart("the dog", symbols=1.5), "symbols = 1.5; give a whole number, 0 or more"),
+        (lambda run: run.symbols(SENTENCE, top=None), "top = None; give a whole number, 1 or more"),
         (lambda run: run.describe_symbol(3), "3"),
         (lambda run: run.sample_trees(SENTENCE, 0), "samples = 0; ask for 1 to"),
         (lambda run: simplepcfg.load(None), "None is no run"),

@@ -65,9 +65,9 @@ def command(request: DistilRequest) -> None:
     """Train K seeds of each configuration, then one grammar that learns from the span marginals of the best of them.
 
     Members are in DIR/members/CONFIG/seed-0, …, the student in DIR/student: ordinary runs. The command can be stopped
-    at any point, and the same command goes on. Members whose trees differ too much from those of the likeliest
-    configuration do not teach (DIR/members/teachers.json). With --test, DIR/table.md and DIR/scores.json say what
-    the members, the teachers among them together, and the student are worth beside right-branching trees.
+    at any point, and the same command goes on. Members whose trees are unlike those of the likeliest configuration, or
+    branch to one side, do not teach (DIR/members/teachers.json). With --test, DIR/table.md and DIR/scores.json say
+    what the members, the teachers among them together, and the student are worth beside right-branching trees.
 
     \b
     Example:

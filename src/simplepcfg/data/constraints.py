@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -186,7 +187,7 @@ def _checked(key: str, item: object) -> tuple[int, int, float]:
         raise InputError(f"{key} {item!r}: start and end must be whole numbers")
     if not 0 <= start < end:
         raise InputError(f"{key} {item!r}: a span needs 0 <= start < end")
-    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) <= MOST_BONUS:
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(cast(float, value)) <= MOST_BONUS:
         limits = f"a number from {-MOST_BONUS:.0f} to {MOST_BONUS:.0f}"
         raise InputError(f"{key} {item!r}: the bonus must be {limits}; use forbid or require beyond it")
     return int(start), int(end), float(value)

@@ -196,7 +196,10 @@ def file_name(path: PathName) -> str:
     """Return the name of a file; raise InputError for a text in its place."""
     name = fspath(path)
     if "\n" in name:
-        raise InputError(f"{shortened(name)!r} is a text of {len(name):,} characters, no file; give a list: [text]")
+        raise InputError(
+            f"{shortened(name)!r} is a text of {len(name):,} characters, no file; give a list of its sentences, "
+            "or [text] where text is raw"
+        )
     return name
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.errors import require_whole
 from simplepcfg.evaluation.report import EvaluationReport, Part, part_of
 
 VOCABULARY = "vocabulary.fingerprint"  # of a report; perplexities are comparable over the same vocabulary
@@ -94,6 +95,7 @@ def intervals(reports: Sequence[EvaluationReport], *, resamples: int = RESAMPLES
 
     With several runs it is the interval of their mean; it does not include the variance between runs.
     """
+    require_whole("resamples", resamples, 1)
     intervals = {}
     for measure in MEASURES:
         rows = _mean_rows(measure, reports)
@@ -121,6 +123,7 @@ def compare(
     included, whose difference is at least the observed one. A measure is left out if a system lacks it or the systems
     were not evaluated on the same sentences and gold spans, and perplexity if their vocabularies differ.
     """
+    require_whole("resamples", resamples, 1)
     comparisons = {}
     for measure in MEASURES:
         one, other = _mean_rows(measure, system), _mean_rows(measure, baseline)

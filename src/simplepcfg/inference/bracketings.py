@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.errors import InputError
+from simplepcfg.errors import require_whole
 from simplepcfg.inference.derivations import sampled_trees
 from simplepcfg.inference.marginals import make_bonus
 from simplepcfg.inference.scoring import token_scores
@@ -39,8 +39,7 @@ def most_probable_bracketings(
 
     `between` is called before each of the probabilities, which take as long as scoring the sentence.
     """
-    if k < 1:
-        raise InputError(f"k = {k}; ask for at least one bracketing")
+    require_whole("k", k, 1)
     prepared = run.prepare([sentence])
     (item,) = prepared
     own = Constraints() if constraints is None else constraints

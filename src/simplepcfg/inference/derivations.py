@@ -23,6 +23,7 @@ from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.marginals import Bonus, no_bonus
 from simplepcfg.inference.sentences import original_tree
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.modes import without_modes
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.runs.device import seeded
 
@@ -124,6 +125,7 @@ def sample_blocks(
     """Yield blocks of random sentences; see ``Run.sample_blocks``."""
     generator = seeded(run.device, seed)
     require_whole("count", count, 1)
+    require_whole("max_length", max_length, 1)
     at_once = min(SENTENCES_AT_ONCE, max(1, TOKENS_AT_ONCE // max(max_length, 1)))
     if not run.shares_rules:
         draw, at_once = _sample_compound, GRAMMARS_AT_ONCE
@@ -135,6 +137,7 @@ def sample_blocks(
         yield draw(run, min(at_once, count - first), max_length, temperature, generator)
 
 
+@without_modes
 def _sample_sentences(
     run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledText:
@@ -142,6 +145,7 @@ def _sample_sentences(
     return SampledText(_drawn_trees(run, drawn), math.exp(drawn.log_kept))
 
 
+@without_modes
 def _sample_compound(
     run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledText:
@@ -180,6 +184,7 @@ def _drawn_trees(run: TrainedModel, drawn: SampledSentences) -> list[ScoredTree]
     return trees
 
 
+@without_modes
 def _sample_chains(
     run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledText:

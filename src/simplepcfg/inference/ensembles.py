@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.readers import read_trees
+from simplepcfg.data.readers import file_name, read_trees
 from simplepcfg.data.trees import PHRASE_LABEL, SpanTree, as_tree
 from simplepcfg.errors import InputError, shortened
 from simplepcfg.evaluation.report import EvaluationReport
@@ -91,11 +91,14 @@ class Ensemble:
 
     def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
         """Return F1 on trees or a file of trees; combined span marginals have no likelihood and so no perplexity."""
-        items = list(read_trees(data)) if isinstance(data, str | PathLike) else listed(data)
+        source = None
+        if isinstance(data, str | PathLike):
+            source = file_name(data)
+            data = list(read_trees(source))
+        items = listed(data)
         trees = [tree for item in items if (tree := as_tree(item)) is not None]
         if not items or len(trees) < len(items):
             raise InputError("an ensemble is evaluated on trees; evaluate single runs on sentences")
-        source = fspath(data) if isinstance(data, str | PathLike) else None
         return self.evaluate_treebank(Treebank(trees, self.runs[0].preprocessing, source), name)
 
     def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:

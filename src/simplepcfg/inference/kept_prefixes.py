@@ -11,7 +11,7 @@ from torch import Tensor
 
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.prefix import log_words_after
-from simplepcfg.ops.prefix.growing import LEAST_CHARTED
+from simplepcfg.ops.prefix.growing import LEAST_CHARTED, GrowingPrefix
 from simplepcfg.ops.tag_prefixes import GrowingTags
 
 MOST_PREFIXES = 4
@@ -31,7 +31,8 @@ class KeptPrefixes:
         """Return the state after these words, which callers copy before they change it."""
         key = tuple(ids)
         known = max((other for other in self.states if other == key[: len(other)]), key=len, default=())
-        if known and len(key) - len(known) >= LEAST_CHARTED and self.states[known].log_prefix.device.type == "cpu":
+        charted = isinstance(before := self.states.get(known), GrowingPrefix) and before.log_prefix.device.type == "cpu"
+        if charted and len(key) - len(known) >= LEAST_CHARTED:
             known = ()  # A chart of the whole prefix takes less time.
         if known == key and known:
             self.states.move_to_end(key)

@@ -123,7 +123,7 @@ class Trainer:
         self._skipped = SkippedBatches(folder.skipped, corpus, reporter.note)
         self._snapshots = SnapshotTaker(corpus.valid, corpus.vocabulary)
         self._last_snapshot = time.monotonic()
-        self._advise_after = time.monotonic() + SECONDS_TO_MEASURE
+        self._advised = False
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Restore a whole checkpoint; nothing in the folder changes yet."""
@@ -341,8 +341,9 @@ class Trainer:
     def _record_step(self, batch: Batch, rate: float, batches: int, words_left: float, logged: bool) -> None:
         state, settings, words_per_second = self.state, self.config.training, self._throughput.words_per_second
         seconds_left, ratio = words_left / words_per_second if words_per_second else math.inf, None
-        if self.device.type == "cpu" and LONG < seconds_left < math.inf and time.monotonic() > self._advise_after:
-            self._advise_after = math.inf
+        measured = self.device.type == "cpu" and self._throughput.seconds >= SECONDS_TO_MEASURE
+        if measured and not self._advised and not settings.max_minutes and LONG < seconds_left < math.inf:
+            self._advised = True
             advice = advice_on_time(self.config, len(self.corpus.train))
             self.reporter.note(f"training takes about {seconds_left / 3600:.0f} hours more; {advice}")
         if logged:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from simplepcfg.models import ModelConfig
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
@@ -44,5 +45,10 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
 def advice_on_time(config: RunConfig, sentences: int) -> str:
     """Return what makes a training quicker that takes long on a CPU."""
     quicker = fitting_configuration(max(sentences, FEW_SENTENCES), config.data.eos, "cpu")
-    same = load_config(quicker.config, environment={}).model == config.model
-    return "lower training.epochs" if same else f"quicker here: {quicker}"
+    model = load_config(quicker.config, environment={}).model
+    smaller = model.has_trees == config.model.has_trees and _symbols(model) < _symbols(config.model)
+    return f"quicker here: {quicker}" if smaller else "lower training.epochs"
+
+
+def _symbols(model: ModelConfig) -> int:
+    return int(getattr(model, "nonterminals", getattr(model, "states", 0)))

@@ -92,7 +92,7 @@ def choose_teachers(
         },
     )
     for name in left_out:
-        note(f"{name} is left out: its trees differ too much from those of {best}, the likeliest")
+        note(f"{name} is left out: its trees are unlike those of {best}, the likeliest, or branch to one side")
     return choice
 
 
