@@ -1,11 +1,13 @@
 """Raw text: where sentences end, and whether it looks tokenised."""
 
+import unicodedata
 from collections.abc import Iterator
 
 import pytest
 
 import simplepcfg
 from simplepcfg.data import raw_text
+from simplepcfg.data.languages import Language
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import (
     paragraph_remark,
@@ -143,3 +145,12 @@ def test_long_paragraphs_are_split_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
         assert sentences_of_paragraph(text) == whole
         assert longest < max(400, size + 20)
     assert sentences_of_paragraph(" " * 10**4) == []
+
+
+@pytest.mark.parametrize(("text", "language"), [("The naïve café owner left.", "en"), ("Elle est fatiguée.", "fr")])
+def test_letters_and_their_accents_are_one_character(text: str, language: Language) -> None:
+    apart = unicodedata.normalize("NFD", text)
+    assert apart != text
+    assert split_raw(apart, language) == split_raw(text, language)
+    preprocessing = Preprocessing(tokenize=True, language=language)
+    assert preprocessing.split(apart) == preprocessing.split(text)

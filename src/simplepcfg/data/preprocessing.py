@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
+from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
@@ -98,8 +99,11 @@ class Preprocessing(BaseModel):
         return completed
 
     def split(self, text: str) -> list[str]:
-        """Split a sentence into words: at white space or, with `tokenize`, by the conventions of its language."""
-        return splitter(self.language)(text) if self.tokenize else text.split()
+        """Split a sentence into words: at white space or, with `tokenize`, by the conventions of its language.
+
+        With `tokenize` a letter and its accent become one character, as which words are learned.
+        """
+        return splitter(self.language)(normalize("NFC", text)) if self.tokenize else text.split()
 
     def apply(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Prepared:
         """Return the tokens of one sentence; `<eos>` is not added twice, nor to a sentence with nothing left."""

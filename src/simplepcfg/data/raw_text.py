@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice, pairwise
 from typing import Any, TypeVar
+from unicodedata import normalize
 
 from simplepcfg.data import languages
 from simplepcfg.data.languages import ENGLISH, splitter
@@ -88,7 +89,7 @@ def sentences_of_lines(lines: Iterable[str], language: str = ENGLISH) -> Iterato
 
 def sentences_of_paragraph(paragraph: str, language: str = ENGLISH) -> list[str]:
     """Return the sentences of a paragraph without line breaks; a spaced ellipsis, `. . .`, becomes `...`."""
-    text = _SPACED_ELLIPSIS.sub(lambda dots: dots[0].replace(" ", ""), paragraph)
+    text = _SPACED_ELLIPSIS.sub(lambda dots: dots[0].replace(" ", ""), normalize("NFC", paragraph))
     if language == ENGLISH:
         parts = _punkt_sentences(text, language)
     else:
