@@ -9,7 +9,7 @@ import torch
 from command_calls import Call
 from simplepcfg.runs import machine_check
 from simplepcfg.runs.config.files import load_config
-from simplepcfg.training.recommendation import advice_on_time, fitting_configuration
+from simplepcfg.training.recommendation import fitting_configuration
 
 
 def test_a_healthy_machine(call: Call, tmp_path: Path) -> None:
@@ -65,9 +65,3 @@ def test_no_such_folder(call: Call, tmp_path: Path) -> None:
 def test_recommended_without_a_gpu(sentences: int, language_model: bool, config: str) -> None:
     assert fitting_configuration(sentences, language_model, "cpu").config == config
     load_config(config)
-
-
-def test_advice_on_time() -> None:
-    assert advice_on_time(load_config("sn-pcfg"), 40_000).startswith("quicker here: simplepcfg train rank-pcfg-128")
-    for name in ("sn-pcfg-128", "rank-pcfg-64", "demo", "n-pcfg", "hmm-4096"):  # nothing here is smaller
-        assert advice_on_time(load_config(name), 15_000) == "lower training.epochs"

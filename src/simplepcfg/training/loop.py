@@ -28,7 +28,6 @@ from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.runs.tensor_files import host_copy
 from simplepcfg.training.checkpoint_saver import CheckpointSaver
 from simplepcfg.training.initial_weights import initialise_weights
-from simplepcfg.training.recommendation import advice_on_time
 from simplepcfg.training.reporting.progress import (
     EpochReport,
     Reporter,
@@ -57,9 +56,6 @@ COUNTER_READ_INTERVAL = 16
 DELAYED_READ_DEVICES = {"cuda"}
 # Least seconds between two snapshots within an epoch, where the reporter wants them.
 SNAPSHOT_SECONDS = 20.0
-# A training that takes longer on a CPU is advised to be quicker, once so many seconds have shown how long it takes.
-LONG = 12 * 3600.0
-SECONDS_TO_MEASURE = 10.0
 
 
 class _StopValidation(Exception):
@@ -123,7 +119,6 @@ class Trainer:
         self._skipped = SkippedBatches(folder.skipped, corpus, reporter.note)
         self._snapshots = SnapshotTaker(corpus.valid, corpus.vocabulary)
         self._last_snapshot = time.monotonic()
-        self._advised = False
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Restore a whole checkpoint; nothing in the folder changes yet."""
@@ -340,12 +335,7 @@ class Trainer:
 
     def _record_step(self, batch: Batch, rate: float, batches: int, words_left: float, logged: bool) -> None:
         state, settings, words_per_second = self.state, self.config.training, self._throughput.words_per_second
-        seconds_left, ratio = words_left / words_per_second if words_per_second else math.inf, None
-        measured = self.device.type == "cpu" and self._throughput.seconds >= SECONDS_TO_MEASURE
-        if measured and not self._advised and not settings.max_minutes and LONG < seconds_left < math.inf:
-            self._advised = True
-            advice = advice_on_time(self.config, len(self.corpus.train))
-            self.reporter.note(f"training takes about {seconds_left / 3600:.0f} hours more; {advice}")
+        ratio = None
         if logged:
             record = step_record(state, rate)
             if settings.check_identity and len(batch):
@@ -367,7 +357,7 @@ class Trainer:
                 loss=sums.loss / max(sums.sentences, 1),
                 perplexity=sums.perplexity,
                 words_per_second=words_per_second,
-                seconds_left=seconds_left,
+                seconds_left=words_left / words_per_second if words_per_second else math.inf,
                 logged=logged,
                 gradient_norm=sums.gradient_norm / sums.steps if sums.steps else math.nan,
                 learning_rate=rate,

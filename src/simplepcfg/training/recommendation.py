@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from simplepcfg.models import ModelConfig
-from simplepcfg.runs.config.files import load_config
-from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
 
 FEW_SENTENCES = 2_000  # below this no grammar of hundreds of symbols finds more than chance in a text
@@ -40,15 +37,3 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
         return Recommendation("sn-pcfg-small", "a GPU with little memory")
     name = "rank-pcfg-128" if sentences >= MANY_SENTENCES else "sn-pcfg-128"
     return Recommendation("sn-pcfg-small-lm" if language_model else name, "no GPU: 128 nonterminals")
-
-
-def advice_on_time(config: RunConfig, sentences: int) -> str:
-    """Return what makes a training quicker that takes long on a CPU."""
-    quicker = fitting_configuration(max(sentences, FEW_SENTENCES), config.data.eos, "cpu")
-    model = load_config(quicker.config, environment={}).model
-    smaller = model.has_trees == config.model.has_trees and _symbols(model) < _symbols(config.model)
-    return f"quicker here: {quicker}" if smaller else "lower training.epochs"
-
-
-def _symbols(model: ModelConfig) -> int:
-    return int(getattr(model, "nonterminals", getattr(model, "states", 0)))

@@ -120,7 +120,7 @@ class Throughput:
     """Words per second of training alone, up to the last moment when the device was known to be idle."""
 
     def __init__(self) -> None:
-        self.seconds, self._words, self._launched = 0.0, 0, 0
+        self._seconds, self._words, self._launched = 0.0, 0, 0
         self._since = time.monotonic()
 
     def resume(self) -> None:
@@ -134,13 +134,13 @@ class Throughput:
     def finish_words(self) -> None:
         """Count the words launched so far as done."""
         now = time.monotonic()
-        self.seconds, self._since = self.seconds + now - self._since, now
+        self._seconds, self._since = self._seconds + now - self._since, now
         self._words, self._launched = self._words + self._launched, 0
 
     @property
     def words_per_second(self) -> float:
         """Words per second; 0 as long as no step is known to be done."""
-        return self._words / self.seconds if self.seconds else 0.0
+        return self._words / self._seconds if self._seconds else 0.0
 
 
 def step_record(state: TrainingState, learning_rate: float) -> Record:
