@@ -71,8 +71,9 @@ def test_one_member_of_two_teaches(call: Call, text_file: Path, trees_file: Path
         (["sn-pcfg-small", "--test", "none.trees"], "none.trees"),
         (["sn-pcfg-small", "--test", "TEXT"], "holds no bracketed trees; give a file of trees"),
         (["sn-pcfg-small", "hmm-4096"], "hmm-4096: a model of kind hmm has no trees; leave it out"),
-        (["sn-pcfg-small", "sn-pcfg-small-lm"], "sn-pcfg-small-lm prepares words in another way than sn-pcfg-small"),
+        (["sn-pcfg-small", "sn-pcfg-small-lm"], "sn-pcfg-small-lm sees other tokens than sn-pcfg-small"),
         (["sn-pcfg-smal"], "sn-pcfg-small"),
+        (["sn-pcfg-small", "--teacher", "englisch"], "did you mean english?"),
     ],
 )
 def test_refusals(call: Call, text_file: Path, arguments: list[str], said: str) -> None:
@@ -123,12 +124,14 @@ def test_members_with_seeds_and_keys_of_their_own(call: Call, text_file: Path, t
     text = ["--train", text_file, "--valid", text_file, "--test", trees_file, "--out", "runs/d", *SET]
     members = ["sn-pcfg-small:2", "sn-pcfg-small,model.nonterminals=3", "rank-pcfg-64:1,model.rank=4"]
     student = ["--student", "sn-pcfg-small,model.nonterminals=4", "--seeds", 1, "--keep", 1]
-    result = call("distil", *members, *student, "--generations", 2, *text)
+    result = call("distil", *members, *student, "--generations", 2, "--teacher", "english", *text)
     assert result.code == 0, result.err
     assert len(list(Path("runs/d/members/sn-pcfg-small").glob("seed-*"))) == 2
     assert load("runs/d/members/sn-pcfg-small-3/seed-0").config.model.nonterminals == 3
     assert load("runs/d/members/rank-pcfg-64-4/seed-0").config.model.rank == 4
-    assert load("runs/d/student").config.model.nonterminals == 4
+    taught = load("runs/d/student").config
+    assert taught.model.nonterminals == 4
+    assert Path(taught.training.teacher[-1]).name == "english"  # beside members, which have another preprocessing
     second = Path("runs/d/generation-2/rank-pcfg-64-4/seed-0")
     assert len(load(second).config.training.teacher) == 2
     names = [system["name"] for system in json.loads(Path("runs/d/scores.json").read_text())]

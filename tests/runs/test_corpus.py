@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simplepcfg.data.preprocessing import MOST_CACHED, Preprocessing, TokenCache
 from simplepcfg.data.synthetic_grammar import generate_treebank
-from simplepcfg.data.tokens import read_tokens
+from simplepcfg.data.tokens import read_tokens, read_words
 from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import DataConfig
@@ -49,7 +49,7 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(cache) <= 3
 
 
-@pytest.mark.parametrize("keep_tokens", [False, True])
+@pytest.mark.parametrize("keep_words", [False, True])
 @pytest.mark.parametrize(
     "options",
     [
@@ -58,7 +58,7 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         {"max_length": 7, "min_count": 3, "unknown_classes": "endings"},
     ],
 )
-def test_against_lists(options: dict[str, object], keep_tokens: bool) -> None:
+def test_against_lists(options: dict[str, object], keep_words: bool) -> None:
     """What the corpus was before it was one array: sentences as lists of words, then of ids."""
     config = DataConfig(**options)  # type: ignore[arg-type]
     text = [*tiny_sentences(150), "", ".", "dog", "the"]
@@ -71,11 +71,15 @@ def test_against_lists(options: dict[str, object], keep_tokens: bool) -> None:
     learn = Vocabulary.with_endings if config.unknown_classes == "endings" else Vocabulary.from_counts
     vocabulary = learn(counts, config.vocabulary_size, config.min_count or 1)
     usable = [item for item in train if 2 <= len(item) <= config.max_length]
-    corpus = prepare_corpus(config, 7, text, keep_tokens=keep_tokens)
+    written = list(read_words(text, config.preprocessing))
+    assert [config.preprocessing.apply(words).tokens for words in written] == tokens
+    as_written = [item for index, item in enumerate(written) if index not in chosen]
+    as_written = [item for item in as_written if 2 <= len(item) <= config.max_length]
+    corpus = prepare_corpus(config, 7, text, keep_words=keep_words)
     assert corpus.vocabulary == vocabulary
     assert list(corpus.train) == [vocabulary.encode(item) for item in usable]
     assert list(corpus.valid) == [vocabulary.encode(tokens[index]) for index in sorted(chosen)]
-    assert (None if corpus.train_tokens is None else list(corpus.train_tokens)) == (usable if keep_tokens else None)
+    assert (None if corpus.train_words is None else list(corpus.train_words)) == (as_written if keep_words else None)
     identity = corpus.identity()
     assert identity["train"]["tokens"] == sum(map(len, usable))
     assert identity["vocabulary"] == len(vocabulary)

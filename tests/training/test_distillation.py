@@ -102,11 +102,8 @@ def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"training\.teacher .* differs"):
         distil({**configs, "third": first}, both.path, 1, student=student)
     assert not both.members("third").path.exists()  # refused before it is trained
-    with pytest.raises(InputError, match="the student prepares words in another way than first"):
-        distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.lowercase=false"))
-    student = configuration(tmp_path, "data.unknown_classes=endings", "data.lowercase=true")
-    with pytest.raises(InputError, match=r"make data\.unknown_classes the same"):  # which keep the case of words
-        distil({"first": configuration(tmp_path, "data.lowercase=true")}, tmp_path / "other", 1, student=student)
+    with pytest.raises(InputError, match=r"the student sees other tokens than first; make data\.eos the same"):
+        distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.eos=true"))
     members = [str(one.members(name).folder(0)) for name in configs]
     assert runs_inside(str(one.path / "members")) == members  # of all configurations
     assert runs_inside(str(one.path)) == [str(one.student)]

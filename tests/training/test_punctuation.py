@@ -18,7 +18,7 @@ from simplepcfg.runs.corpus import prepare_corpus
 from simplepcfg.runs.run_folder import load_run
 from simplepcfg.training.start import train
 from simplepcfg.training.step.span_prior import punctuation_note, punctuation_prior
-from simplepcfg.training.teachers import TeacherMarginals, span_marginals
+from simplepcfg.training.teachers import Teacher, TeacherMarginals
 from tiny_runs import SETTINGS
 
 SENTENCES = [
@@ -79,7 +79,7 @@ def test_training(tmp_path: Path) -> None:
     silent = prepare_corpus(config.data, 0, ["the dog sees it"] * 3, keep_breaks=True)
     assert "has no effect" in (punctuation_note(config.training, silent.train_breaks) or "")
     assert punctuation_note(config.training, corpus.train_breaks) is None
-    with pytest.raises(InputError, match="the training text is read twice"):
+    with pytest.raises(InputError, match="the training text is read again"):
         prepare_corpus(config.data, 0, iter(["the dog , it sees"]), keep_breaks=True)
     changed = [f'data.train="{text}"', "training.punctuation_weight=1", "model.states=4"]
     hmm = load_config("hmm-4096", changed, environment={})
@@ -129,8 +129,8 @@ def test_teachers_take_notice_of_punctuation(tmp_path: Path) -> None:
     train(load_config("sn-pcfg-small", taught, environment={}), tmp_path / "student")
     teacher = load_run(tmp_path / "teacher", "cpu")
     sentences = [["the", "dog", "a", "cat", "sees", "it"], ["it", "sees", "the", "dog"]]
-    informed = span_marginals(teacher, sentences, [[2, 4], []])
-    plain = span_marginals(teacher, sentences)
+    informed = Teacher(teacher).span_marginals(sentences, [[2, 4], []])
+    plain = Teacher(teacher).span_marginals(sentences)
     assert torch.equal(informed[1], plain[1])
     assert informed[0][1, 5] < 1e-9 < plain[0][1, 5]
     file = tmp_path / "student" / "teacher.safetensors"

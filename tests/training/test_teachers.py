@@ -9,7 +9,9 @@ import torch
 
 from simplepcfg import load
 from simplepcfg.data.batching import Batch
+from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
+from simplepcfg.inference.marginals import span_marginals
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.models.npcfg import NPCFG, NPCFGConfig
 from simplepcfg.ops.mbr import best_trees
@@ -192,6 +194,25 @@ def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path:
         assert float(tensors["best"][index]) == pytest.approx(total, rel=1e-5)
 
 
+@pytest.mark.parametrize("form", ["text", "trees"])
+def test_a_teacher_prepares_words_in_its_own_way(tmp_path: Path, form: str) -> None:
+    """Its marginals are its own of the sentence as it was written, punctuation, capitals and numbers included."""
+    classes = ["data.unknown_classes=endings", "data.min_count=2", "data.tokenize=true", "data.lowercase=true"]
+    make_tiny_run(tmp_path / "teacher", *classes, "data.numbers=N", "data.separator_weight=1", "training.epochs=2")
+    sentences = ["The Dog , 1,200 cats saw it .", "a cat sees Xerxes , the dog .", "It isn’t 7 ."] * 2
+    trees = [SpanTree.from_spans(text.split(), []) for text in sentences]
+    text = sentences if form == "text" else trees
+    chosen = config(f'training.teacher=["{tmp_path / "teacher"}"]', "data.lowercase=false", "data.numbers=keep")
+    train(chosen, tmp_path / "run", train_text=text, valid_text=text)
+    teacher = load(tmp_path / "teacher", "cpu")
+    prepared = [teacher.preprocessing.apply(line.split()) for line in sentences]
+    file = RunFolder(tmp_path / "run").teacher
+    identity = {key: value for key, value in read_tensor_file(file).record.items() if key != "done"}
+    stored = TeacherMarginals.load(file, [len(item.kept) for item in prepared], identity)
+    for index, table in enumerate(span_marginals(teacher, prepared, None, separators=True)):
+        torch.testing.assert_close(stored.of([index], len(table) - 1)[0].triu(2), table.triu(2), atol=1e-3, rtol=0)
+
+
 @pytest.mark.parametrize("form", ["prior", "targets"])
 def test_resuming_is_bit_identical(teachers: Path, tmp_path: Path, form: str) -> None:
     class StopAt(Reporter):
@@ -219,7 +240,7 @@ def test_an_interrupted_computation_goes_on(teachers: Path, tmp_path: Path, monk
     chosen = config(f'training.teacher=["{teachers}"]')
     text = tiny_sentences(60)
     blocks: list[int] = []
-    compute = module.span_marginals
+    compute = module.Teacher.span_marginals
 
     def counted(*arguments: object) -> list[torch.Tensor]:
         blocks.append(1)
@@ -230,7 +251,7 @@ def test_an_interrupted_computation_goes_on(teachers: Path, tmp_path: Path, monk
     monkeypatch.setattr(module, "BLOCK", 16)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_SAVES", 0.0)
     train(chosen, tmp_path / "whole", train_text=text, valid_text=text)
-    monkeypatch.setattr(module, "span_marginals", counted)
+    monkeypatch.setattr(module.Teacher, "span_marginals", counted)
     with pytest.raises(KeyboardInterrupt):
         train(chosen, tmp_path / "run", train_text=text, valid_text=text)
     blocks[:] = [1] * 10
@@ -246,12 +267,12 @@ def test_refusals(teachers: Path, tmp_path: Path) -> None:
     text = tiny_sentences(40)
     for settings, named in [
         ([f'training.teacher="{tmp_path / "none"}"'], "no such run folder"),
-        ([f'training.teacher="{teachers}"', "data.lowercase=false"], "make data.lowercase the same"),
-        ([f'training.teacher="{teachers}"', "data.language=fr"], "make data.language the same"),
+        ([f'training.teacher="{teachers}"', "data.punctuation=keep"], "make data.punctuation the same"),
+        ([f'training.teacher="{teachers}"', "data.eos=true"], "make data.eos the same"),
     ]:
         with pytest.raises(InputError, match=named):
             train(config(*settings), tmp_path / "new", train_text=text)
         assert not (tmp_path / "new/config.toml").exists()
     small = ["model.states=8", "model.embedding=8", "training.device=cpu", f'training.teacher="{teachers}"']
-    with pytest.raises(InputError, match=r"has no trees|another way"):
+    with pytest.raises(InputError, match=r"has no trees|other tokens"):
         train(load_config("hmm-4096", small, environment={}), tmp_path / "new", train_text=text)

@@ -42,6 +42,9 @@ class DistilRequest:
         "CONFIG",
         "Configuration of the student, also NAME,KEY=VALUE,…; by default that of the first members.",
     )
+    teachers: list[str] | None = opt(
+        "--teacher", "RUN", "A run that is there already and teaches beside the members, english say; repeatable."
+    )
     seeds: int = opt("--seeds", "K", "Members of each configuration.", 3, min=1)
     keep: int = opt("--keep", "K", "Members of each configuration that teach.", 2, min=1)
     generations: int = opt(
@@ -80,6 +83,7 @@ def command(request: DistilRequest) -> None:
     from simplepcfg.runs.device import resolve_device, usable_cores
     from simplepcfg.training.distillation import DistillationFolder, distil
     from simplepcfg.training.reporting.reporters import make_reporter
+    from simplepcfg.training.teachers import teacher_folders
 
     changes = _settings(request)
     configs, student = request.configs, request.student
@@ -98,6 +102,7 @@ def command(request: DistilRequest) -> None:
         request.out,
         request.seeds,
         seeds_of={name: member.seeds for name, member in members.items() if member.seeds is not None},
+        teachers=request.teachers or (),
         student=None if student is None else loaded(Member.parse(student)),
         keep=request.keep,
         generations=request.generations,
@@ -111,8 +116,13 @@ def command(request: DistilRequest) -> None:
         folder = DistillationFolder(request.out)
         each = range(1, request.generations + 1)
         groups = [folder.members(name, generation) for generation in each for name in members]
-        teachers = [str(request.out / path.relative_to(request.out.absolute())) for path in folder.teachers()]
-        report(request, request.trees, [str(g.path) for g in groups if g.exists()], teachers, str(folder.student))
+        own = request.out.absolute()
+        teachers = [
+            str(request.out / path.relative_to(own) if path.is_relative_to(own) else path) for path in folder.teachers()
+        ]
+        members_there = [str(group.path) for group in groups if group.exists()]
+        asked = [*members_there, *teacher_folders(request.teachers or ())]
+        report(request, request.trees, asked, teachers, str(folder.student))
 
 
 def _settings(request: DistilRequest) -> list[str]:

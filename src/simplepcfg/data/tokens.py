@@ -38,6 +38,13 @@ def read_tokens(
         yield cache.tokens(words) if tags is None else preprocessing.apply(words, tags).tokens
 
 
+def read_words(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[str]]:
+    """Yield for each sentence of `read_tokens` its tokens as they were written, from which others can be made."""
+    for words, tags in _sentences(source, preprocessing, None, raw):
+        item = preprocessing.apply(words, tags)
+        yield [words[index] for index in item.kept] + item.tokens[len(item.kept) :]
+
+
 def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[int]]:
     """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped."""
     for words, tags in _sentences(source, preprocessing, None, raw):

@@ -10,7 +10,7 @@ import torch
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
 from simplepcfg.data.readers import STDIN
 from simplepcfg.data.spelling import SpellingModel
-from simplepcfg.data.tokens import TextFiles, TextSource, read_breaks, read_tokens
+from simplepcfg.data.tokens import TextFiles, TextSource, read_breaks, read_tokens, read_words
 from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import Record
@@ -29,7 +29,7 @@ class Corpus:
     valid: EncodedText
     vocabulary: Vocabulary
     notes: list[str] = field(default_factory=list)
-    train_tokens: Sequence[list[str]] | None = None  # of the training sentences, where they were asked for
+    train_words: Sequence[list[str]] | None = None  # its tokens as they were written, where they were asked for
     train_breaks: EncodedText | None = None  # places of dropped separators in them, where they were asked for
     spelling: SpellingModel | None = None  # of the words that are not in the vocabulary; a resumed run has its own
 
@@ -51,14 +51,14 @@ def prepare_corpus(
     train: TextSource | None = None,
     valid: TextSource | None = None,
     vocabulary: Vocabulary | None = None,
-    keep_tokens: bool = False,
+    keep_words: bool = False,
     keep_breaks: bool = False,
 ) -> Corpus:
     """Read, preprocess and encode the text of a run, in one pass and without holding it as strings.
 
     Validation text is split off if none is given, and sentences that cannot be trained on are left out. `train` and
-    `valid` replace the files of the configuration; `vocabulary` is that of a resumed run; `keep_tokens` keeps the words
-    of the training sentences beside their ids, `keep_breaks` where punctuation was dropped. Raises InputError if there
+    `valid` replace the files of the configuration; `vocabulary` is that of a resumed run; `keep_words` keeps the
+    training sentences as they were written, `keep_breaks` where punctuation was dropped. Raises InputError if there
     is no usable text.
     """
     source = train if train is not None else training_text(config)
@@ -67,18 +67,21 @@ def prepare_corpus(
     notes: list[str] = []
     encoder = TextEncoder()
     training = encoder.read(read_tokens(source, config.preprocessing, notes, config.raw))
-    breaks = None
-    if keep_breaks:  # The text is read a second time.
-        if source == STDIN or isinstance(source, Iterator):
-            raise InputError("the training text is read twice, the second time for its punctuation; save it to a file")
+    breaks = written = None
+    as_written = TextEncoder()
+    if (keep_breaks or keep_words) and (source == STDIN or isinstance(source, Iterator)):
+        raise InputError("the training text is read again, for its punctuation or for teachers; save it to a file")
+    if keep_breaks:
         breaks = EncodedText.of(read_breaks(source, config.preprocessing, config.raw))
+    if keep_words:
+        written = as_written.read(read_words(source, config.preprocessing, config.raw))
     valid_source = valid if valid is not None else config.valid
     if valid_source is not None:
         held_out = encoder.read(read_tokens(valid_source, config.preprocessing, notes, config.raw))
     else:
         kept, chosen = hold_out(training.lengths, seed, _name(source, "training"))
         training, held_out = training.select(kept), training.select(chosen)
-        breaks = None if breaks is None else breaks.select(kept)
+        breaks, written = (None if each is None else each.select(kept) for each in (breaks, written))
         held = counted(len(held_out), "sentence")
         notes.append(f"no validation text: {held} of the training text held out (seed {seed})")
     words = encoder.words
@@ -95,19 +98,18 @@ def prepare_corpus(
             notes.append(f"{remark}; data.min_count = 1 keeps them")
         spelling = SpellingModel.of_unknown_words(counts, vocabulary)
     places = _usable(training, config.max_length, notes, _name(source, "training"))
-    usable, breaks = training.select(places), None if breaks is None else breaks.select(places)
+    usable = training.select(places)
+    breaks, written = (None if each is None else each.select(places) for each in (breaks, written))
     held_out = held_out.select(np.flatnonzero(held_out.lengths))
     if not (held_out.lengths >= 2).any():
         name = _name(valid_source if valid_source is not None else source, "validation")
         raise InputError(f"{name} has no sentence of two words or more to validate on; give a larger data.valid")
-    train_tokens = None
-    if keep_tokens:
-        train_tokens = DecodedText(EncodedText(usable.tokens.copy(), usable.starts, usable.lengths), words)
     encoder.finish(vocabulary.encode(words))
     remark = _unknown_words_remark(usable, held_out, vocabulary)
     if remark is not None:
         notes.append(remark)
-    return Corpus(usable, held_out, vocabulary, notes, train_tokens, breaks, spelling)
+    train_words = None if written is None else DecodedText(written, as_written.words)
+    return Corpus(usable, held_out, vocabulary, notes, train_words, breaks, spelling)
 
 
 def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple[Ints, Ints]:

@@ -16,7 +16,7 @@ from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, t
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, train
 from simplepcfg.training.teacher_choice import Choice, choose_teachers
-from simplepcfg.training.teachers import check_teacher
+from simplepcfg.training.teachers import check_teacher, check_teachers, teacher_folders
 
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
 TEACHER_WEIGHT = 5.0
@@ -62,6 +62,7 @@ def distil(
     seeds: int,
     *,
     seeds_of: Mapping[str, int] | None = None,
+    teachers: Sequence[str] = (),
     student: RunConfig | None = None,
     keep: int = 2,
     generations: int = 1,
@@ -75,6 +76,7 @@ def distil(
     The student learns from the span marginals of `keep` members of each configuration, with the weight
     `TEACHER_WEIGHT` unless a configuration names another. `choose_teachers` says which members teach, and that it
     leaves out configurations that do not fit. `seeds_of` has the seeds of configurations with another number.
+    `teachers` are runs, or folders of runs, that are there already; all of them teach beside the members.
 
     With more `generations` the members are trained again, as students of those before of other configurations.
     Generations end where the teachers' agreement no longer rises, and one that agrees less than the one before does not
@@ -94,6 +96,7 @@ def distil(
     # What the student's training would refuse later.
     for name, config in {**configs, "the student": student_base}.items():
         check_teacher(name, config, first, default)
+    check_teachers(student_config(student_base, teachers))
     counts = {name: (seeds_of or {}).get(name, seeds) for name in configs}
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, counts[name])
@@ -102,8 +105,8 @@ def distil(
     def train_generation(number: int, before: Choice | None) -> Choice:
         chosen = configs
         if before is not None:
-            teachers = _teachers_of(configs, before)
-            chosen = {name: student_config(configs[name], runs) for name, runs in teachers.items()}
+            taught_by = _teachers_of(configs, before)
+            chosen = {name: student_config(configs[name], runs) for name, runs in taught_by.items()}
             note(f"generation {number}, taught by that before")
         groups = {name: folder.members(name, number) for name in chosen}
         _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
@@ -124,7 +127,7 @@ def distil(
             if choice.agreement < before.agreement + LEAST_GAIN:
                 choice = max(before, choice, key=lambda item: item.agreement)
                 break
-        config = student_config(student_base, choice.teachers)
+        config = student_config(student_base, [*choice.teachers, *teachers])
         note("student of " + ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher))
         resume, reporter = run.config.exists(), make_reporter(run.path, config)
         return train(config, run.path, resume=resume, device=device, reporter=reporter)
@@ -169,9 +172,9 @@ def _train_members(
         train_groups(groups, jobs, device=device, note=note)
 
 
-def student_config(config: RunConfig, teachers: Sequence[Path]) -> RunConfig:
-    """Return a configuration with the runs in these folders as teachers."""
-    settings: dict[str, object] = {"teacher": tuple(str(path.absolute()) for path in teachers)}
+def student_config(config: RunConfig, teachers: Sequence[Path | str]) -> RunConfig:
+    """Return a configuration with these runs, or folders of runs, as teachers."""
+    settings: dict[str, object] = {"teacher": teacher_folders([str(teacher) for teacher in teachers])}
     if "teacher_weight" not in config.training.model_fields_set:
         settings["teacher_weight"] = TEACHER_WEIGHT
     return config.model_copy(update={"training": config.training.model_copy(update=settings)})

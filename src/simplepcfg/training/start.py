@@ -98,7 +98,7 @@ def train(
                 train_text,
                 valid_text,
                 vocabulary,
-                keep_tokens=bool(config.training.teacher),
+                keep_words=bool(config.training.teacher),
                 keep_breaks=config.training.punctuation_weight > 0 or teachers_see_separators(config),
             )
             mesh = mesh_shape(config.training.mesh, group.size)

@@ -12,7 +12,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from simplepcfg.data.tokens import read_tokens
+from simplepcfg.data.tokens import read_words
 from simplepcfg.files import write_json
 from simplepcfg.ops.mbr import best_tree_mask
 from simplepcfg.runs.config.schema import RunConfig
@@ -20,7 +20,7 @@ from simplepcfg.runs.corpus import training_text
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_tensor_file
-from simplepcfg.training.teachers import padded_tables, span_marginals
+from simplepcfg.training.teachers import Teacher, padded_tables
 
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
@@ -130,7 +130,7 @@ def tree_agreement(
     """
     if not sentences:
         return torch.ones(len(runs), len(runs)), torch.zeros(len(runs))
-    tables = (span_marginals(load_run(str(run), str(device)), sentences) for run in runs)
+    tables = (Teacher(load_run(str(run), str(device))).span_marginals(sentences) for run in runs)
     trees = [best_tree_mask(*padded_tables(each)) for each in tables]
     total = sum(len(tokens) - 2 for tokens in sentences)
     right, left = torch.zeros_like(trees[0]), torch.zeros_like(trees[0])
@@ -150,8 +150,8 @@ def _sentences(config: RunConfig) -> list[list[str]]:
     """Return the first sentences of the validation text, or of the training text where there is none."""
     source = config.data.valid or training_text(config.data)
     assert source is not None
-    sentences = read_tokens(source, config.data.preprocessing, raw=config.data.raw)
-    return list(islice((tokens for tokens in sentences if SHORTEST <= len(tokens) <= LONGEST), MOST_SENTENCES))
+    sentences = read_words(source, config.data.preprocessing, config.data.raw)
+    return list(islice((words for words in sentences if SHORTEST <= len(words) <= LONGEST), MOST_SENTENCES))
 
 
 def _agreeing(

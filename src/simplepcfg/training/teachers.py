@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from simplepcfg.data.batching import collate, evaluation_batches
+from simplepcfg.data.preprocessing import TokenCache
 from simplepcfg.data.separators import crossing_spans
 from simplepcfg.errors import InputError, counted
 from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch, shared_grammar
@@ -118,15 +119,15 @@ def prepare_teachers(
     if marginals.is_complete:
         return marginals
     check_teachers(config)
-    teachers = [load_run(name, str(device)) for name in names]
-    assert corpus.train_tokens is not None
+    teachers = [Teacher(load_run(name, str(device))) for name in names]
+    assert corpus.train_words is not None
     went_on = f", {marginals.done:,} of them are done" if marginals.done else ""
     note(f"computing span marginals of {len(lengths):,} sentences by {counted(len(names), 'teacher')}{went_on}")
     last = time.monotonic()
     while not marginals.is_complete:
-        block = corpus.train_tokens[marginals.done : marginals.done + BLOCK]
+        block = corpus.train_words[marginals.done : marginals.done + BLOCK]
         places = None if breaks is None else [breaks[marginals.done + k] for k in range(len(block))]
-        tables = mean_marginals([span_marginals(teacher, block, places) for teacher in teachers], mean)
+        tables = mean_marginals([teacher.span_marginals(block, places) for teacher in teachers], mean)
         padded, ends = padded_tables(tables)
         padded = padded.clamp_(max=1.0).half().float()
         moved = padded.to(device)
@@ -150,12 +151,10 @@ def check_teacher(name: str, teacher: RunConfig, other: str, config: RunConfig) 
     """Raise InputError if a run of one configuration cannot teach one of another; with their names for the message."""
     if not teacher.model.has_trees:
         raise InputError(f"{name}: a model of kind {teacher.model.kind} has no trees; leave it out")
-    theirs, ours = teacher.data.preprocessing.model_dump(), config.data.preprocessing.model_dump()
-    differ = [f"data.{key}" for key in ours if theirs[key] != ours[key]]
-    if teacher.data.lowercase == config.data.lowercase:  # Case is then kept by classes of unknown words.
-        differ = [key.replace("lowercase", "unknown_classes") for key in differ]
+    theirs, ours = teacher.data.preprocessing, config.data.preprocessing
+    differ = [f"data.{key}" for key in ("punctuation", "eos") if getattr(theirs, key) != getattr(ours, key)]
     if differ:
-        raise InputError(f"{name} prepares words in another way than {other}; make {', '.join(differ)} the same")
+        raise InputError(f"{name} sees other tokens than {other}; make {' and '.join(differ)} the same")
 
 
 def mean_marginals(each: Sequence[Sequence[Tensor]], mean: str = "arithmetic") -> list[Tensor]:
@@ -175,33 +174,41 @@ def teachers_see_separators(config: RunConfig) -> bool:
     return any(folder.config.exists() and folder.read_config().data.separator_weight > 0 for folder in folders)
 
 
-def span_marginals(
-    teacher: LoadedRun, sentences: Sequence[Sequence[str]], breaks: Sequence[Sequence[int]] | None = None
-) -> list[Tensor]:
-    """Return the span marginals of each sentence, [n + 1, n + 1] on the CPU.
+class Teacher:
+    """A run that teaches: it prepares the words of a sentence in its own way, and keeps all of them."""
 
-    With `breaks`, the places of dropped separators, they are those by which the teacher chooses its trees:
-    `data.separator_weight` is taken off the log-weight of spans that cross one.
-    """
-    encoded = [teacher.vocabulary.encode(tokens) for tokens in sentences]
-    model = teacher.model
-    marginals: list[Tensor] = [torch.zeros(0)] * len(encoded)
-    precision = "tf32" if teacher.device.type == "cuda" else None  # they are kept in float16
-    with torch.no_grad():
-        shared = shared_grammar(model, precision) if model.shares_rules else None
-        source = teacher.config.model.sizes(1) if shared is None else shared
-        limits = (cells_a_batch(source, teacher.device), sentences_a_batch(model, teacher.device))
-        for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
-            batch = collate(encoded, indices).to(teacher.device)
-            grammar = model.grammar(batch.words, batch.lengths) if shared is None else shared
-            bonus, weight = None, teacher.config.data.separator_weight
-            if weight and breaks is not None and any(here := [breaks[index] for index in indices]):
-                crossing = crossing_spans(here, batch.words.shape[1], batch.lengths.cpu())
-                bonus = -weight * crossing.float().to(teacher.device)
-            tables = grammar.span_marginals(batch.words, batch.lengths, span_bonus=bonus).float().cpu()
-            for index, table, n in zip(indices, tables, batch.lengths.tolist(), strict=True):
-                marginals[index] = table[: n + 1, : n + 1]
-    return marginals
+    def __init__(self, run: LoadedRun) -> None:
+        self.run = run
+        own = run.config.data.preprocessing.completed(run.vocabulary.words)
+        self._tokens = TokenCache(own.model_copy(update={"punctuation": "keep"}))
+
+    def span_marginals(
+        self, sentences: Sequence[Sequence[str]], breaks: Sequence[Sequence[int]] | None = None
+    ) -> list[Tensor]:
+        """Return the span marginals of each sentence, words as `read_words` gives them, [n + 1, n + 1] on the CPU.
+
+        With `breaks`, the places of dropped separators, they are those by which the teacher chooses its trees:
+        `data.separator_weight` is taken off the log-weight of spans that cross one.
+        """
+        run, model = self.run, self.run.model
+        encoded = [run.vocabulary.encode(self._tokens.tokens(words)) for words in sentences]
+        marginals: list[Tensor] = [torch.zeros(0)] * len(encoded)
+        precision = "tf32" if run.device.type == "cuda" else None  # they are kept in float16
+        with torch.no_grad():
+            shared = shared_grammar(model, precision) if model.shares_rules else None
+            source = run.config.model.sizes(1) if shared is None else shared
+            limits = (cells_a_batch(source, run.device), sentences_a_batch(model, run.device))
+            for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
+                batch = collate(encoded, indices).to(run.device)
+                grammar = model.grammar(batch.words, batch.lengths) if shared is None else shared
+                bonus, weight = None, run.config.data.separator_weight
+                if weight and breaks is not None and any(here := [breaks[index] for index in indices]):
+                    crossing = crossing_spans(here, batch.words.shape[1], batch.lengths.cpu())
+                    bonus = -weight * crossing.float().to(run.device)
+                tables = grammar.span_marginals(batch.words, batch.lengths, span_bonus=bonus).float().cpu()
+                for index, table, n in zip(indices, tables, batch.lengths.tolist(), strict=True):
+                    marginals[index] = table[: n + 1, : n + 1]
+        return marginals
 
 
 def padded_tables(tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

@@ -150,8 +150,8 @@ class TrainingConfig(BaseModel):
     )
     teacher: tuple[str, ...] = key(
         (),
-        "Run folders (or folders of runs) with the same preprocessing, from whose mean span marginals this run "
-        "learns; kept in `teacher.safetensors`.",
+        "Run folders (or folders of runs) with the same data.punctuation and data.eos, from whose mean span marginals "
+        "this run learns; kept in `teacher.safetensors`.",
     )
     teacher_form: Literal["prior", "targets"] = key(
         "prior",
