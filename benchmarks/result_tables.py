@@ -63,6 +63,15 @@ CURRENT_SYSTEMS = {
         "sn-pcfg, student of two each of sn-pcfg-1024, rank-pcfg-biased and tn-pcfg-biased, branching bonus 0.4, "
         "separators throughout"
     ),
+    "sn-pcfg of GUM, PTB and CRAFT, branching bonus 0.4, separators, classes of unknown words",
+    (
+        "sn-pcfg, student of eight grammars of three texts and of english, branching bonus 0.4, separators, classes of "
+        "unknown words"
+    ),
+    (
+        "sn-pcfg, student of seven grammars of three texts and of english, branching bonus 0.4, separators, classes of "
+        "unknown words"
+    ),
     "sn-pcfg-1024, branching bonus 0.4, separators, classes of unknown words",
     "sn-pcfg-1024, student of two sn-pcfg-1024, branching bonus 0.4, separators, classes of unknown words",
     "sn-pcfg with 2048 symbols, branching bonus 0.4, classes of unknown words",

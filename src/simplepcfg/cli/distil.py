@@ -74,8 +74,8 @@ def command(request: DistilRequest) -> None:
 
     \b
     Example:
-      simplepcfg distil --jobs 4 --train train.txt --valid valid.txt --test test.trees --out runs/distilled
-      simplepcfg distil sn-pcfg-128 --seeds 2 --train train.txt --valid valid.txt --out runs/small
+      simplepcfg distil --jobs 9 --train train.txt --valid valid.txt --test test.trees --out runs/distilled
+      simplepcfg distil sn-pcfg-128 --seeds 2 --teacher english --train train.txt --valid valid.txt --out runs/small
       simplepcfg distil sn-pcfg-1024:2 tn-pcfg-biased:4 rank-pcfg-biased,model.nonterminals=1024 \\
         --student sn-pcfg --generations 2 --train train.txt --valid valid.txt --out runs/three-kinds
     """
