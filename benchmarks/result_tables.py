@@ -79,6 +79,7 @@ CURRENT_SYSTEMS = {
     *("sn-pcfg-128", "two each of sn-pcfg-128 and rank-pcfg-64, geometric mean"),
     "rank-pcfg-128, separators, on two CPU cores",
     "two rank-pcfg-128, geometric mean, separators, on two CPU cores",
+    "rank-pcfg-128 and english, geometric mean, separators, on a CPU core",
 }
 SHORT_TEXTS = ("CESS-ESP test", "Sinica test")  # where grammars that were trained again have replaced the first ones
 TREES_APART = ("trees", "system", "seed", "nonterminals", "training_text", "machine")
