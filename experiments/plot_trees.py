@@ -69,7 +69,7 @@ def of_trees() -> list[tuple[int, float, float, str]]:
         for row in read_rows(HERE.parent / "benchmarks" / "results" / "trees.csv")
         if row["trees"] == "GUM validation"
         and row["perplexity"]
-        and row["training_text"] != "GUM"
+        and row["training_text"] == "GUM and PTB"
         and not row["system"].endswith("classes of unknown words")  # whose perplexities do not compare
         and not row["system"].startswith("student")
         and not row["system"].endswith(("(a)", "(b)", "(c)", "(d)", "(e)", "(f)"))

@@ -74,6 +74,7 @@ def test_one_member_of_two_teaches(call: Call, text_file: Path, trees_file: Path
         (["sn-pcfg-small", "sn-pcfg-small-lm"], "sn-pcfg-small-lm sees other tokens than sn-pcfg-small"),
         (["sn-pcfg-smal"], "sn-pcfg-small"),
         (["sn-pcfg-small", "--teacher", "englisch"], "did you mean english?"),
+        (["sn-pcfg-small", "rank-pcfg-64,data.train=none.txt"], "none.txt"),
     ],
 )
 def test_refusals(call: Call, text_file: Path, arguments: list[str], said: str) -> None:

@@ -194,16 +194,21 @@ def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path:
         assert float(tensors["best"][index]) == pytest.approx(total, rel=1e-5)
 
 
-@pytest.mark.parametrize("form", ["text", "trees"])
-def test_a_teacher_prepares_words_in_its_own_way(tmp_path: Path, form: str) -> None:
+CLASSES = ["data.unknown_classes=endings", "data.min_count=2", "data.tokenize=true", "data.lowercase=true"]
+PREPARED = ["data.lowercase=false", "data.numbers=keep", "data.punctuation=keep"]  # of a text that has none
+
+
+@pytest.mark.parametrize(("settings", "form"), [(CLASSES, "text"), (CLASSES, "trees"), (PREPARED, "text")])
+def test_a_teacher_prepares_words_in_its_own_way(tmp_path: Path, settings: list[str], form: str) -> None:
     """Its marginals are its own of the sentence as it was written, punctuation, capitals and numbers included."""
-    classes = ["data.unknown_classes=endings", "data.min_count=2", "data.tokenize=true", "data.lowercase=true"]
-    make_tiny_run(tmp_path / "teacher", *classes, "data.numbers=N", "data.separator_weight=1", "training.epochs=2")
+    text = [*tiny_sentences(24), "the dog saw N cats", "it saw N cats"]
+    learned = config(*settings, "data.separator_weight=1", "training.epochs=2")
+    train(learned, tmp_path / "teacher", train_text=text, valid_text=text)
     sentences = ["The Dog , 1,200 cats saw it .", "a cat sees Xerxes , the dog .", "It isn’t 7 ."] * 2
     trees = [SpanTree.from_spans(text.split(), []) for text in sentences]
-    text = sentences if form == "text" else trees
+    given = sentences if form == "text" else trees
     chosen = config(f'training.teacher=["{tmp_path / "teacher"}"]', "data.lowercase=false", "data.numbers=keep")
-    train(chosen, tmp_path / "run", train_text=text, valid_text=text)
+    train(chosen, tmp_path / "run", train_text=given, valid_text=given)
     teacher = load(tmp_path / "teacher", "cpu")
     prepared = [teacher.preprocessing.apply(line.split()) for line in sentences]
     file = RunFolder(tmp_path / "run").teacher

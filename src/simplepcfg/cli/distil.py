@@ -79,6 +79,7 @@ def command(request: DistilRequest) -> None:
       simplepcfg distil sn-pcfg-1024:2 tn-pcfg-biased:4 rank-pcfg-biased,model.nonterminals=1024 \\
         --student sn-pcfg --generations 2 --train train.txt --valid valid.txt --out runs/three-kinds
     """
+    from simplepcfg.data.readers import sniff
     from simplepcfg.runs.config.files import load_config
     from simplepcfg.runs.device import resolve_device, usable_cores
     from simplepcfg.training.distillation import DistillationFolder, distil
@@ -97,8 +98,12 @@ def command(request: DistilRequest) -> None:
     def loaded(member: Member) -> "RunConfig":
         return load_config(member.config, [*changes, *member.settings])
 
+    chosen = {name: loaded(member) for name, member in members.items()}
+    for path in dict.fromkeys(path for config in chosen.values() for path in (config.data.train, config.data.valid)):
+        if isinstance(path, str):
+            sniff(path)  # A file that cannot be read is refused before a folder is begun for it.
     result = distil(
-        {name: loaded(member) for name, member in members.items()},
+        chosen,
         request.out,
         request.seeds,
         seeds_of={name: member.seeds for name, member in members.items() if member.seeds is not None},
@@ -134,8 +139,6 @@ def _settings(request: DistilRequest) -> list[str]:
     texts = {"data.train": request.train, "data.valid": request.valid}
     if "-" in texts.values():
         raise InputError("text from standard input can be read once, and every run reads it; save it to a file")
-    for path in texts.values():
-        sniff(path)  # A file that cannot be read is refused before a folder is begun for it.
     if request.trees is not None and sniff(request.trees) != "trees" and not has_dependencies(request.trees):
         raise InputError(f"--test {request.trees} holds no bracketed trees; give a file of trees, CoNLL-U or none")
     return settings_of(request.settings, texts, request.raw)

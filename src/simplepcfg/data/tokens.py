@@ -11,6 +11,7 @@ from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.separators import separator_places
 from simplepcfg.data.trees import SpanTree, as_tree
+from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
 
 # A sentence in memory: a string to be split at white space, a list of words, or a tree (nltk's too).
@@ -40,15 +41,27 @@ def read_tokens(
 
 def read_words(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[str]]:
     """Yield for each sentence of `read_tokens` its tokens as they were written, from which others can be made."""
-    for words, tags in _sentences(source, preprocessing, None, raw):
-        item = preprocessing.apply(words, tags)
-        yield [words[index] for index in item.kept] + item.tokens[len(item.kept) :]
+    for words, kept in _kept_words(source, preprocessing, raw):
+        written = [words[index] for index in kept]
+        yield [*written, EOS] if preprocessing.eos and written and written[-1] != EOS else written
 
 
 def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[int]]:
     """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped."""
+    for words, kept in _kept_words(source, preprocessing, raw):
+        yield separator_places(words, kept)
+
+
+def _kept_words(
+    source: TextSource, preprocessing: Preprocessing, raw: bool
+) -> Iterator[tuple[Sequence[str], list[int]]]:
+    """Yield the words of each sentence, and the indices of those that become tokens."""
+    cache = TokenCache(preprocessing)
     for words, tags in _sentences(source, preprocessing, None, raw):
-        yield separator_places(words, preprocessing.apply(words, tags).kept)
+        if tags is None:
+            yield words, [index for index, word in enumerate(words) if cache[word] is not None]
+        else:
+            yield words, preprocessing.apply(words, tags).kept
 
 
 def _sentences(

@@ -95,12 +95,13 @@ def distil(
     student_base = default if student is None else student
     # What the student's training would refuse later.
     for name, config in {**configs, "the student": student_base}.items():
-        check_teacher(name, config, first, default)
-    check_teachers(student_config(student_base, teachers))
+        check_teacher(name, config.model, config.data.preprocessing, first, default)
     counts = {name: (seeds_of or {}).get(name, seeds) for name in configs}
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, counts[name])
     run = RunFolder(folder.student)
+    if not run.config.exists():
+        check_teachers(student_config(student_base, teachers))
 
     def train_generation(number: int, before: Choice | None) -> Choice:
         chosen = configs

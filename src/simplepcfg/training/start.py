@@ -33,7 +33,7 @@ from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.step.distributed import Group, join_group, mesh_shape
 from simplepcfg.training.step.span_prior import bias_note, punctuation_note
-from simplepcfg.training.teachers import prepare_teachers, teachers_see_separators
+from simplepcfg.training.teachers import prepare_teachers
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def train(
                 valid_text,
                 vocabulary,
                 keep_words=bool(config.training.teacher),
-                keep_breaks=config.training.punctuation_weight > 0 or teachers_see_separators(config),
+                keep_breaks=config.training.punctuation_weight > 0 or bool(config.training.teacher),
             )
             mesh = mesh_shape(config.training.mesh, group.size)
             needs = require_memory(config, corpus, chosen, mesh, group.local_size)

@@ -10,11 +10,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from simplepcfg.data.batching import collate, evaluation_batches
-from simplepcfg.data.preprocessing import TokenCache
+from simplepcfg.data.preprocessing import Preprocessing, TokenCache
 from simplepcfg.data.separators import crossing_spans
 from simplepcfg.errors import InputError, counted
 from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch, shared_grammar
 from simplepcfg.files import Record
+from simplepcfg.models import ModelConfig
 from simplepcfg.ops.mbr import best_tree_mask
 from simplepcfg.pretrained import run_directory
 from simplepcfg.runs.checksums import DamagedFileError
@@ -96,8 +97,11 @@ def _spans(lengths: Sequence[int], n: int) -> Tensor:
 
 def teacher_folders(names: Sequence[str]) -> tuple[str, ...]:
     """Return the absolute paths of the runs with these names; a folder of runs stands for all of them."""
-    folders = [folder for name in names for folder in runs_inside(name) or [name]]
-    return tuple(str(Path(name).absolute()) if Path(name).exists() else name for name in folders)
+    folders = dict.fromkeys(folder for name in names for folder in runs_inside(name) or [name])
+    return tuple(
+        str(Path(name).absolute()) if Path(name).exists() and run_directory(name) == Path(name) else name
+        for name in folders
+    )
 
 
 def prepare_teachers(
@@ -144,14 +148,15 @@ def check_teachers(config: RunConfig) -> None:
     for name in config.training.teacher:
         folder = RunFolder(run_directory(name))
         folder.require(folder.config, folder.vocabulary, folder.model)
-        check_teacher(f"training.teacher = {name}", folder.read_config(), "this run", config)
+        model, preprocessing = folder.read_config().model, folder.read_preprocessing()
+        check_teacher(f"training.teacher = {name}", model, preprocessing, "this run", config)
 
 
-def check_teacher(name: str, teacher: RunConfig, other: str, config: RunConfig) -> None:
-    """Raise InputError if a run of one configuration cannot teach one of another; with their names for the message."""
-    if not teacher.model.has_trees:
-        raise InputError(f"{name}: a model of kind {teacher.model.kind} has no trees; leave it out")
-    theirs, ours = teacher.data.preprocessing, config.data.preprocessing
+def check_teacher(name: str, model: ModelConfig, theirs: Preprocessing, other: str, config: RunConfig) -> None:
+    """Raise InputError if a model cannot teach a run with this configuration; with their names for the message."""
+    if not model.has_trees:
+        raise InputError(f"{name}: a model of kind {model.kind} has no trees; leave it out")
+    ours = config.data.preprocessing
     differ = [f"data.{key}" for key in ("punctuation", "eos") if getattr(theirs, key) != getattr(ours, key)]
     if differ:
         raise InputError(f"{name} sees other tokens than {other}; make {' and '.join(differ)} the same")
@@ -163,15 +168,6 @@ def mean_marginals(each: Sequence[Sequence[Tensor]], mean: str = "arithmetic") -
     if mean == "arithmetic":
         return [stack.mean(0) for stack in stacks]
     return [((stack + PSEUDO_MARGINAL).log().mean(0).exp() - PSEUDO_MARGINAL).clamp_(min=0) for stack in stacks]
-
-
-def teachers_see_separators(config: RunConfig) -> bool:
-    """Return whether a teacher of this run takes notice of dropped punctuation when its trees are chosen.
-
-    Teachers that are gone, which a resumed run does not need, count for nothing.
-    """
-    folders = [RunFolder(run_directory(name)) for name in config.training.teacher]
-    return any(folder.config.exists() and folder.read_config().data.separator_weight > 0 for folder in folders)
 
 
 class Teacher:
