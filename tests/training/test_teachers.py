@@ -255,6 +255,7 @@ def test_an_interrupted_computation_goes_on(teachers: Path, tmp_path: Path, monk
 
     monkeypatch.setattr(module, "BLOCK", 16)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(module, "SECONDS_BEFORE_THE_FIRST", 0.0)
     train(chosen, tmp_path / "whole", train_text=text, valid_text=text)
     monkeypatch.setattr(module.Teacher, "span_marginals", counted)
     with pytest.raises(KeyboardInterrupt):

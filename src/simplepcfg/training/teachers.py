@@ -21,13 +21,14 @@ from simplepcfg.pretrained import run_directory
 from simplepcfg.runs.checksums import DamagedFileError
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus
+from simplepcfg.runs.history import duration
 from simplepcfg.runs.run_folder import LoadedRun, RunFolder, load_run, runs_inside
 from simplepcfg.runs.tensor_files import read_tensor_file, write_tensor_file
 
 # Sentences that are computed together. A block's batches depend on nothing else, so that a computation that was
 # interrupted and goes on gives the same numbers.
 BLOCK = 512
-SECONDS_BETWEEN_SAVES = 60.0
+SECONDS_BETWEEN_SAVES, SECONDS_BEFORE_THE_FIRST = 60.0, 10.0
 PSEUDO_MARGINAL = 1e-3  # added before geometric means, so that no teacher alone can rule out a span
 
 
@@ -127,7 +128,8 @@ def prepare_teachers(
     assert corpus.train_words is not None
     went_on = f", {marginals.done:,} of them are done" if marginals.done else ""
     note(f"computing span marginals of {len(lengths):,} sentences by {counted(len(names), 'teacher')}{went_on}")
-    last = time.monotonic()
+    began, before = time.monotonic(), marginals.done
+    last = began - SECONDS_BETWEEN_SAVES + SECONDS_BEFORE_THE_FIRST
     while not marginals.is_complete:
         block = corpus.train_words[marginals.done : marginals.done + BLOCK]
         places = None if breaks is None else [breaks[marginals.done + k] for k in range(len(block))]
@@ -139,6 +141,8 @@ def prepare_teachers(
         if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
             marginals.save(path, identity)
             last = time.monotonic()
+            left = (last - began) / (marginals.done - before) * (len(lengths) - marginals.done)
+            note(f"{marginals.done:,} of {len(lengths):,} sentences done, about {duration(left)} left")
     marginals.save(path, identity)
     return marginals
 
