@@ -55,6 +55,7 @@ def outcomes(folder: Path, moments: list[str], teachers: int) -> Iterator[dict[s
     for seed, name in enumerate(names, start=1):
         assert forked(lambda seed=seed, name=name: run(text, RunFolder(Path(name)), settings=[f"seed={seed}"])) == 0
     teachers_module.BLOCK, teachers_module.SECONDS_BETWEEN_SAVES = TEACHER_SENTENCES, 0.0
+    teachers_module.SECONDS_BEFORE_THE_FIRST = 0.0
     settings = [f"training.teacher={json.dumps(names)}"] if names else []
     whole = RunFolder(folder / "whole")
     assert forked(lambda: run(text, whole, settings=settings)) == 0
