@@ -148,7 +148,7 @@ def arm(kind: str, call: int) -> None:
         return
 
     name = {"fsync": "fsync", "marginals": "span_marginals"}.get(kind, "replace")
-    module = teachers_module if kind == "marginals" else os
+    module: Any = teachers_module.Teacher if kind == "marginals" else os
     original = getattr(module, name)
 
     def last_act(*arguments: Any) -> Any:
