@@ -79,6 +79,7 @@ def command(request: DistilRequest) -> None:
       simplepcfg distil sn-pcfg-1024:2 tn-pcfg-biased:4 rank-pcfg-biased,model.nonterminals=1024 \\
         --student sn-pcfg --generations 2 --train train.txt --valid valid.txt --out runs/three-kinds
     """
+    from simplepcfg.data.inputs import expanded
     from simplepcfg.data.readers import sniff
     from simplepcfg.runs.config.files import load_config
     from simplepcfg.runs.device import resolve_device, usable_cores
@@ -99,9 +100,10 @@ def command(request: DistilRequest) -> None:
         return load_config(member.config, [*changes, *member.settings])
 
     chosen = {name: loaded(member) for name, member in members.items()}
-    for path in dict.fromkeys(path for config in chosen.values() for path in (config.data.train, config.data.valid)):
-        if isinstance(path, str):
-            sniff(path)  # A file that cannot be read is refused before a folder is begun for it.
+    texts = dict.fromkeys(text for config in chosen.values() for text in (config.data.train, config.data.valid))
+    for text in filter(None, texts):
+        for file in expanded([text] if isinstance(text, str) else text):
+            sniff(file)  # A file that cannot be read is refused before a folder is begun for it.
     result = distil(
         chosen,
         request.out,
