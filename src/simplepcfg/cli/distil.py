@@ -85,7 +85,6 @@ def command(request: DistilRequest) -> None:
     from simplepcfg.runs.device import resolve_device, usable_cores
     from simplepcfg.training.distillation import DistillationFolder, distil
     from simplepcfg.training.reporting.reporters import make_reporter
-    from simplepcfg.training.teachers import teacher_folders
 
     changes = _settings(request)
     configs, student = request.configs, request.student
@@ -123,13 +122,10 @@ def command(request: DistilRequest) -> None:
         folder = DistillationFolder(request.out)
         each = range(1, request.generations + 1)
         groups = [folder.members(name, generation) for generation in each for name in members]
-        own = request.out.absolute()
-        teachers = [
-            str(request.out / path.relative_to(own) if path.is_relative_to(own) else path) for path in folder.teachers()
-        ]
-        members_there = [str(group.path) for group in groups if group.exists()]
-        asked = [*members_there, *teacher_folders(request.teachers or ())]
-        report(request, request.trees, asked, teachers, str(folder.student))
+        teachers = folder.teachers()
+        asked = [group.path for group in groups if group.exists()]
+        asked += [path for path in teachers if not path.is_relative_to(folder.path)]
+        report(request, request.trees, list(map(str, asked)), list(map(str, teachers)), str(folder.student))
 
 
 def _settings(request: DistilRequest) -> list[str]:

@@ -52,8 +52,9 @@ class DistillationFolder:
         return [run for run in runs if RunFolder(run).model.exists()]
 
     def teachers(self) -> list[Path]:
-        """Return the runs that teach the student, which must have begun."""
-        return [Path(name) for name in RunFolder(self.student).read_config().training.teacher]
+        """Return the runs that teach the student, which must have begun; members as paths below that of the folder."""
+        own, teachers = self.path.absolute(), map(Path, RunFolder(self.student).read_config().training.teacher)
+        return [self.path / run.relative_to(own) if run.is_relative_to(own) else run for run in teachers]
 
 
 def distil(
