@@ -10,6 +10,7 @@ from simplepcfg.models import NPCFG, SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.device import set_precision
 from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.step.span_prior import branching_prior
 from simplepcfg.training.step.step import Step
 
 SIZES = SimpleNPCFGConfig(nonterminals=6, preterminals=10, embedding=16, init_logit_std=1.0)
@@ -70,7 +71,8 @@ def run_steps(
 ) -> list[float]:
     """The first `biased` steps have a branching bias to the right."""
     for number, batch in enumerate(batches):
-        step(batch, len(batch), rate(number), branching_bias=0.5 if number < biased else 0.0)
+        prior = branching_prior(0.5, batch.words.shape[1], batch.lengths) if number < biased else None
+        step(batch, len(batch), rate(number), prior=prior)
     return step.counters.read()
 
 

@@ -44,7 +44,7 @@ from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.rule_count_check import rule_count_ratio
-from simplepcfg.training.step.span_prior import branching_bias, punctuation_prior, require_trees
+from simplepcfg.training.step.span_prior import require_trees, span_prior
 from simplepcfg.training.step.state_dropout import StateDropout, check_sharded_settings
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import teacher_signal
@@ -181,8 +181,7 @@ class Trainer:
                 len(indices),
                 rate,
                 number=state.step,
-                branching_bias=branching_bias(settings, state.step),
-                punctuation=punctuation_prior(settings.punctuation_weight, self.corpus.train_breaks, batch),
+                prior=span_prior(settings, state.step, self.corpus.train_breaks, batch),
                 teacher=teacher_signal(settings, self.teacher_marginals, state.step, batch),
                 stop=self.stop.requested is not None,
             )

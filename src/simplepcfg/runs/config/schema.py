@@ -140,8 +140,14 @@ class TrainingConfig(BaseModel):
         "absolute value, of every span that begins it). 0.4 leads to right-branching trees, as in English; with 0 "
         "chance decides.",
     )
+    branching_bias_words: Annotated[int, Field(ge=2, lt=LIMIT)] = key(
+        2, "Words of the shortest span that the branching bias counts."
+    )
+    pair_bias: LogWeight = key(
+        0.0, "Log-weight of every span of two words in the first steps, so that short phrases form first."
+    )
     branching_bias_steps: Annotated[int, Field(ge=0)] = key(
-        600, "Steps with the branching bias. Their perplexity is an upper bound."
+        600, "Steps with the branching bias and the pair bias. Their perplexity is an upper bound."
     )
     punctuation_weight: LogWeight = key(
         0.0,

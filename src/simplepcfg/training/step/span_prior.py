@@ -45,18 +45,21 @@ class SpanPrior:
             tensor.copy_(pinned(new, tensor.device), non_blocking=True)
 
 
-def branching_prior(weight: float, n: int, lengths: Tensor) -> SpanPrior:
+def branching_prior(weight: float, n: int, lengths: Tensor, *, shortest: int = 2, pairs: float = 0.0) -> SpanPrior:
     """Return the prior of a branching bias for sentences with lengths [B] in a batch of width n, on the CPU.
 
-    A positive `weight` is given to spans that end the sentence; the absolute value of a negative one to spans that
-    begin it. A purely right- or left-branching tree has one such span of each width.
+    A positive `weight` is given to spans of `shortest` words or more that end the sentence; the absolute value of a
+    negative one to spans that begin it. A purely right- or left-branching tree has one such span of each width. Spans
+    of two words have the log-weight `pairs` besides.
     """
     bonus = torch.zeros(len(lengths), n + 1, n + 1)
     if weight > 0:
         bonus.scatter_(2, lengths.view(-1, 1, 1).expand(-1, n + 1, 1), weight)
     else:
         bonus[:, 0] = -weight
-    return SpanPrior(bonus, abs(weight) * (lengths - 1))
+    bonus.triu_(shortest)
+    torch.diagonal(bonus, 2, 1, 2).add_(pairs)
+    return SpanPrior(bonus, abs(weight) * (lengths - shortest + 1).clamp(min=0) + pairs * (lengths // 2))
 
 
 def punctuation_prior(weight: float, breaks: Sequence[Sequence[int]] | None, batch: Batch) -> SpanPrior | None:
@@ -72,9 +75,20 @@ def punctuation_prior(weight: float, breaks: Sequence[Sequence[int]] | None, bat
     return SpanPrior(-weight * crossing.float(), torch.zeros(len(batch)))
 
 
-def branching_bias(settings: TrainingConfig, step: int) -> float:
-    """Return the branching bias of the step with this number, counted from 0."""
-    return settings.branching_bias if step < settings.branching_bias_steps else 0.0
+def span_prior(
+    settings: TrainingConfig, step: int, breaks: Sequence[Sequence[int]] | None, batch: Batch
+) -> SpanPrior | None:
+    """Return the prior of the step with this number, counted from 0, on the CPU; None where no span has a weight.
+
+    It has the biases of the first steps and the punctuation that was dropped, at the places `breaks`.
+    """
+    punctuation = punctuation_prior(settings.punctuation_weight, breaks, batch)
+    weights = settings.branching_bias, settings.pair_bias
+    if step >= settings.branching_bias_steps or not any(weights):
+        return punctuation
+    shortest = settings.branching_bias_words
+    bias = branching_prior(weights[0], batch.words.shape[1], batch.lengths, shortest=shortest, pairs=weights[1])
+    return bias if punctuation is None else bias + punctuation
 
 
 def require_trees(model: ModelConfig, settings: TrainingConfig) -> None:
@@ -83,6 +97,7 @@ def require_trees(model: ModelConfig, settings: TrainingConfig) -> None:
         return
     for asked, setting, lacking in (
         (settings.branching_bias, f"branching_bias = {settings.branching_bias}", "trees; set it to 0"),
+        (settings.pair_bias, f"pair_bias = {settings.pair_bias}", "trees; set it to 0"),
         (settings.punctuation_weight, f"punctuation_weight = {settings.punctuation_weight}", "trees; set it to 0"),
         (settings.teacher, f"teacher = {next(iter(settings.teacher), None)}", "trees; leave it out"),
         (settings.check_identity, "check_identity", "rules to count; set it to false"),

@@ -1,9 +1,7 @@
 """One step of training: the gradients of a batch, their sum over processes, and the optimiser update."""
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 import torch
 from torch import Tensor
@@ -20,7 +18,7 @@ from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.step.span_prior import SpanPrior, branching_prior
+from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.step.teacher_loss import TeacherSignal, span_divergence
 from simplepcfg.training.step.update import DeviceUpdate, Gradients, HostUpdate, Update, learning_rate_groups
 
@@ -216,25 +214,19 @@ class Step:
         rate: float,
         *,
         number: int = 0,
-        branching_bias: float = 0.0,
-        punctuation: SpanPrior | None = None,
+        prior: SpanPrior | None = None,
         teacher: TeacherSignal | None = None,
         stop: bool = False,
     ) -> None:
         """Update the weights from this process's shard of `total` sentences and count the step in `counters`.
 
-        `rate` is the learning rate. `number` counts steps from 0, for the EMA of the weights; `branching_bias` is the
-        log-weight of spans at one end of the sentence, `punctuation` and `teacher` what punctuation and teachers say
-        about the batch. With `stop` this process asks all processes to end; each of them reads the request from its
-        counters after the same step.
+        `rate` is the learning rate. `number` counts steps from 0, for the EMA of the weights; `prior` has log-weights
+        of spans, and `teacher` what teachers say about the batch. With `stop` this process asks all processes to end;
+        each of them reads the request from its counters after the same step.
         """
-        priors = [] if punctuation is None else [punctuation]
-        if branching_bias:
-            priors.append(branching_prior(branching_bias, batch.words.shape[1], batch.lengths))
         if teacher is not None and teacher.form == "prior":
-            priors.append(teacher.prior())
+            prior = teacher.prior() if prior is None else teacher.prior() + prior
             teacher = None
-        prior = reduce(operator.add, priors) if priors else None
         self._gradient.targets = teacher
         self._compute_gradients(batch, total, prior)
         if self._group.size > 1:
