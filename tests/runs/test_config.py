@@ -23,8 +23,10 @@ def test_builtin_configs_load(name: str) -> None:
     config = load_config(name, environment={})
     assert config.name == name
     if hasattr(config.model, "preterminals"):
-        # Twice as many, as the papers have it; or one for each nonterminal, where each has a preterminal of its own.
-        ratios = (1, 2) if getattr(config.model, "dedicated_preterminals", 0) else (2,)
+        # Twice as many, as the papers have it; or one for each nonterminal, where each has a preterminal of its own or,
+        # to compare with that, short phrases are preferred at first.
+        dedicated = getattr(config.model, "dedicated_preterminals", 0)
+        ratios = (1, 2) if dedicated or config.training.pair_bias else (2,)
         assert config.model.preterminals in [ratio * config.model.nonterminals for ratio in ratios]
 
 
