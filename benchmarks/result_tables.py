@@ -57,6 +57,7 @@ TREES = {
 CURRENT_SYSTEMS = {
     *("sn-pcfg", "sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"),
     "sn-pcfg, branching bonus 0.4, separators",
+    "sn-pcfg-biased, branching bonus 0.4, separators",
     "sn-pcfg, student of two each of sn-pcfg-1024 and tn-pcfg-biased",
     "sn-pcfg, student of two each of sn-pcfg-1024 and rank-pcfg-biased, branching bonus 0.4, separators throughout",
     (
