@@ -71,11 +71,12 @@ def test_biases_end_after_their_steps() -> None:
 
 def test_a_bias_of_most_steps_is_remarked_on() -> None:
     settings = TrainingConfig(branching_bias=0.4, branching_bias_steps=600, epochs=2, batch_size=16)
-    assert "for 600 of 616 steps: trees may do little but branch to the right" in (bias_note(settings, 4923) or "")
+    assert "branching_bias: on for 600 of 616 steps, so that trees may" in (bias_note(settings, 4923) or "")
     assert "for 20 of 20 steps" in (bias_note(settings, 160) or "")
+    both = settings.model_copy(update={"pair_bias": 1.0})
+    assert "training.branching_bias and pair_bias: on" in (bias_note(both, 160) or "")
     assert bias_note(settings, 600 * 16) is None
     assert bias_note(settings.model_copy(update={"branching_bias": 0.0}), 160) is None
-    assert "to the left" in (bias_note(settings.model_copy(update={"branching_bias": -0.4}), 160) or "")
 
 
 def test_a_model_without_trees_says_so() -> None:
@@ -141,7 +142,10 @@ def test_trees_branch_to_that_side_afterwards(weight: float) -> None:
     assert on_side > 0.9 * len(spans)
 
 
-LEVERS = ("training.branching_bias=0.5", "training.branching_bias_steps=5")
+LEVERS = (
+    *("training.branching_bias=0.5", "training.branching_bias_steps=5"),
+    *("training.branching_bias_words=3", "training.pair_bias=0.25"),
+)
 
 
 @pytest.fixture(scope="module")

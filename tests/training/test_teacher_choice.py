@@ -47,6 +47,13 @@ def test_failed_members_are_left_out() -> None:
     assert teacher_choice._agreeing("other", names, values, branching, [1, 3]) == [3]
 
 
+def test_a_grammar_that_branches_to_one_side_is_no_reference() -> None:
+    likelihoods, comparable = [-1.0, -2.0, -3.0, 0.0], [True, True, True, False]
+    for branching, place in (((0.5, 0.5, 0.5, 0.5), 0), ((0.9, 0.5, 0.5, 0.5), 1), ((0.9, 0.9, 0.9, 0.2), 3)):
+        assert teacher_choice._reference(likelihoods, torch.tensor(branching), comparable, range(4)) == place
+    assert teacher_choice._reference(likelihoods, torch.full((4,), 0.95), comparable, [1, 2, 3]) == 1
+
+
 def test_which_members_are_kept() -> None:
     names, likelihoods = ["a", "a", "a", "b"], [-1.0, -3.0, -2.0, -1.0]
     for keep, places in {1: [0, 3], 2: [0, 2, 3], 9: [0, 1, 2, 3]}.items():

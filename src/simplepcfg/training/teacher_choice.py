@@ -25,12 +25,15 @@ from simplepcfg.training.teachers import Teacher, padded_tables
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
 # Of F1, by which the trees of a teacher that has failed agree more with trees that branch to one side throughout, as a
-# branching bias makes them at first, than with those of the likeliest configuration. Rank-PCFGs agreed with
+# branching bias makes them at first, than with those of the reference. Rank-PCFGs agreed with
 # right-branching trees by 0.92 and 0.95 in Chinese and 0.54 in English, with SN-PCFGs by 0.54 to 0.63 and 0.60.
 MARGIN = 0.15
-# The least agreement of a teacher with those of the likeliest configuration. In Spanish two Rank-PCFGs with 0.52 and
+# The least agreement of a teacher's trees with those of the reference. In Spanish two Rank-PCFGs with 0.52 and
 # 0.24 cost the student two points; in English all that taught well had 0.58 or more, and a failed seed 0.32.
 LEAST_AGREEMENT = 0.55
+# Trees that branch to one side to this extent are no reference. Failed grammars had 0.91 to 0.98 in Spanish and
+# Chinese, the others 0.57 or less.
+ONE_SIDED = 0.8
 RECORD = "teachers.json"
 
 
@@ -60,9 +63,9 @@ def choose_teachers(
     Of each configuration the `keep` members with the largest validation likelihood are taken: seeds of one
     configuration can end far apart, and bad trees would be learned.
 
-    Of these, a member is left out that has failed: if its trees agree with those of the likeliest configuration by less
-    than `LEAST_AGREEMENT`, or agree by `MARGIN` more with trees that branch to one side throughout. Likelihoods are
-    compared between configurations that have the vocabulary of the first one.
+    Of these, a member is left out that has failed: if its trees agree with those of the reference by less than
+    `LEAST_AGREEMENT`, or agree by `MARGIN` more with trees that branch to one side throughout. The reference is the
+    likeliest configuration with the vocabulary of the first one, or of any if those branch to one side themselves.
 
     All is written to `teachers.json` in `folder`, where agreement is not computed again for the same members.
     """
@@ -74,9 +77,9 @@ def choose_teachers(
     agreement, branching = _agreement(runs, config, folder / RECORD, device)
     places = _likeliest(names, likelihoods, keep)
     vocabularies = [RunFolder(run).vocabulary.read_bytes() for run in runs]
-    comparable = [place for place in places if vocabularies[place] == vocabularies[0]]
-    best = names[max(comparable or places, key=lambda place: likelihoods[place])]
-    places = _agreeing(best, names, agreement, branching, places)
+    comparable = [vocabulary == vocabularies[0] for vocabulary in vocabularies]
+    reference = names[_reference(likelihoods, branching, comparable, places)]
+    places = _agreeing(reference, names, agreement, branching, places)
     left_out = tuple(name for name in members if name not in {names[place] for place in places})
     pairs = [float(agreement[i, j]) for i, j in combinations(places, 2)]
     choice = Choice(tuple(runs[place] for place in places), left_out, fmean(pairs) if pairs else 1.0)
@@ -92,7 +95,7 @@ def choose_teachers(
         },
     )
     for name in left_out:
-        note(f"{name} is left out: its trees are unlike those of {best}, the likeliest, or branch to one side")
+        note(f"{name} is left out: its trees are unlike those of {reference}, or branch to one side")
     return choice
 
 
@@ -118,6 +121,18 @@ def _likeliest(names: Sequence[str], likelihoods: Sequence[float], keep: int) ->
         own = [place for place in range(len(names)) if names[place] == name]
         places += sorted(sorted(own, key=lambda place: likelihoods[place], reverse=True)[:keep])
     return places
+
+
+def _reference(
+    likelihoods: Sequence[float], branching: Tensor, comparable: Sequence[bool], places: Sequence[int]
+) -> int:
+    """Return the place of the likeliest member whose trees do not branch to one side.
+
+    It is one of those whose likelihoods are comparable, if there is any.
+    """
+    two_sided = [place for place in places if branching[place] < ONE_SIDED] or places
+    candidates = [place for place in two_sided if comparable[place]] or two_sided
+    return max(candidates, key=lambda place: likelihoods[place])
 
 
 def tree_agreement(
@@ -155,10 +170,10 @@ def _sentences(config: RunConfig) -> list[list[str]]:
 
 
 def _agreeing(
-    best: str, names: Sequence[str], agreement: Tensor, branching: Tensor, places: Sequence[int]
+    reference: str, names: Sequence[str], agreement: Tensor, branching: Tensor, places: Sequence[int]
 ) -> list[int]:
-    """Return the places of `best`, and of the other members whose trees are like its own."""
-    own = [place for place in places if names[place] == best]
+    """Return the places of the reference, and of the other members whose trees are like its own."""
+    own = [place for place in places if names[place] == reference]
     likeness = agreement[:, own].mean(1)
     likely = (likeness >= LEAST_AGREEMENT) & (branching < likeness + MARGIN)
     return [place for place in places if place in own or bool(likely[place])]

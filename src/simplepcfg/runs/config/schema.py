@@ -141,7 +141,7 @@ class TrainingConfig(BaseModel):
         "chance decides.",
     )
     branching_bias_words: Annotated[int, Field(ge=2, lt=LIMIT)] = key(
-        2, "Words of the shortest span that the branching bias counts."
+        2, "Number of words of the shortest span to which the branching bias applies."
     )
     pair_bias: LogWeight = key(
         0.0, "Log-weight of every span of two words in the first steps, so that short phrases form first."

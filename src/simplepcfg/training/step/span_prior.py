@@ -1,4 +1,4 @@
-"""A prior over trees, as log-weights of their spans: from a branching bias, from punctuation, from teachers.
+"""A prior over trees, as log-weights of their spans: from biases of the first steps, from punctuation, from teachers.
 
 The likelihood alone does not tell ((a b) c) from (a (b c)): grammars of either kind explain a text equally well.
 Without a bias chance decides in the first steps, and the whole grammar is learned around that decision.
@@ -80,7 +80,7 @@ def span_prior(
 ) -> SpanPrior | None:
     """Return the prior of the step with this number, counted from 0, on the CPU; None where no span has a weight.
 
-    It has the biases of the first steps and the punctuation that was dropped, at the places `breaks`.
+    It combines the biases of the first steps with the prior of dropped punctuation, whose places are `breaks`.
     """
     punctuation = punctuation_prior(settings.punctuation_weight, breaks, batch)
     weights = settings.branching_bias, settings.pair_bias
@@ -114,13 +114,13 @@ def punctuation_note(settings: TrainingConfig, breaks: EncodedText | None) -> st
 
 
 def bias_note(settings: TrainingConfig, sentences: int) -> str | None:
-    """Return a remark if more than half of all steps have the branching bias, so that trees remain biased, or None."""
+    """Return a remark if more than half of all steps have a bias, so that trees remain biased, or None."""
     steps = settings.epochs * -(-sentences // settings.batch_size)
-    if not settings.branching_bias or 2 * settings.branching_bias_steps <= steps:
+    keys = [key for key in ("branching_bias", "pair_bias") if getattr(settings, key)]
+    if not keys or 2 * settings.branching_bias_steps <= steps:
         return None
-    side = "right" if settings.branching_bias > 0 else "left"
     biased = min(steps, settings.branching_bias_steps)
     return (
-        f"training.branching_bias is on for {biased:,} of {steps:,} steps: trees may do little but branch to the {side}"
-        "; raise training.epochs, lower training.branching_bias_steps, or train one without it, such as sn-pcfg-128"
+        f"training.{' and '.join(keys)}: on for {biased:,} of {steps:,} steps, so that trees may do little but follow "
+        "them; raise training.epochs, lower training.branching_bias_steps, or train one without it, such as sn-pcfg-128"
     )
