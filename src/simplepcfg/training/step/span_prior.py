@@ -122,5 +122,5 @@ def bias_note(settings: TrainingConfig, sentences: int) -> str | None:
     biased = min(steps, settings.branching_bias_steps)
     return (
         f"training.{' and '.join(keys)}: on for {biased:,} of {steps:,} steps, so that trees may do little but follow "
-        "them; raise training.epochs, lower training.branching_bias_steps, or train one without it, such as sn-pcfg-128"
+        "them; raise training.epochs, lower training.branching_bias_steps, or train one without a bias, as sn-pcfg-128"
     )
